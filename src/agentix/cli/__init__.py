@@ -1,0 +1,5 @@
+"""The command line: parse, build a configuration, call. No logic."""
+
+
+def main() -> None:
+    """Run."""

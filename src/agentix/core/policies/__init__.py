@@ -1,0 +1,30 @@
+"""Scheduling policies by name. A new one is a small file here, or a user's class by dotted path."""
+
+from __future__ import annotations
+
+from agentix.core.config import SchedulerConfig
+from agentix.core.policies.atlas import ATLAS, ExactATLAS
+from agentix.core.policies.base import MultiLevelPolicy, SchedulingPolicy
+from agentix.core.policies.fcfs import FCFS
+from agentix.core.policies.mlfq import MLFQ
+from agentix.core.policies.plas import PLAS
+from agentix.core.policies.round_robin import RoundRobin
+from agentix.core.policies.srpt import SRPT
+from agentix.core.registry import Registry
+
+POLICIES: Registry[SchedulingPolicy] = Registry("policy")
+POLICIES.register("fcfs", FCFS)
+POLICIES.register("round_robin", RoundRobin)
+POLICIES.register("mlfq", MLFQ)
+POLICIES.register("plas", PLAS)
+POLICIES.register("atlas", ATLAS)
+POLICIES.register("atlas_exact", ExactATLAS)
+POLICIES.register("srpt", SRPT)
+
+
+def make_policy(config: SchedulerConfig) -> SchedulingPolicy:
+    """The policy that `config.policy` names. Raises ConfigError, which lists the names."""
+    return POLICIES.resolve(config.policy)(config)
+
+
+__all__ = ["POLICIES", "MultiLevelPolicy", "SchedulingPolicy", "make_policy"]

@@ -1,0 +1,68 @@
+"""The policy seam: at which level, and in what order within it, is a call served?"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from itertools import accumulate
+
+from agentix.core.config import SchedulerConfig
+from agentix.core.program import CallRow, ProgramRow
+
+
+class SchedulingPolicy:
+    """Answers for one call at a time, from the call, its program's row and `now`; keeps no state of its own.
+
+    Calls are served in the order (level, rank, entry), entry being the count of entries to a level, which makes the
+    order total. A policy decides level and rank; quanta, demotion, promotion and batch choice are the Scheduler's.
+    Subclasses override what differs; this class is first come, first served on a single level without a quantum.
+
+    Attributes:
+        quanta_s: service granted per level, in seconds; its length is the number of levels; math.inf = no quantum.
+        reranks: the rank of a call may change without an event of that call, so the order must be
+            established afresh (O(n log n)) before each batch choice.
+    """
+
+    quanta_s: tuple[float, ...] = (math.inf,)
+    reranks: bool = False
+
+    def __init__(self, config: SchedulerConfig) -> None:
+        del config
+
+    def level(self, call: CallRow, row: ProgramRow, now: float) -> int:
+        """The level (0 = first) at which a call enters on arrival."""
+        del call, row, now
+        return 0
+
+    def rank(self, call: CallRow, row: ProgramRow, now: float) -> float:
+        """Place within the level, smaller first, asked at each entry. The default leaves it to the entry order."""
+        del call, row, now
+        return 0.0
+
+    def after_quantum(self, level: int) -> int:
+        """The level at which a call re-enters, at the tail, when it has used up its quantum at `level`."""
+        return level
+
+
+class MultiLevelPolicy(SchedulingPolicy):
+    """Levels of growing attained service (paper §4.2.2): a call enters the level whose range holds its priority.
+
+    MLFQ, PLAS and ATLAS are this one discipline with three accounts of attained service. Within a level: first come,
+    first served. A used-up quantum sends the call one level down; the last level has no quantum.
+    """
+
+    def __init__(self, config: SchedulerConfig) -> None:
+        self.quanta_s = (*config.quanta_s, math.inf)
+        self._bounds_s = list(accumulate(config.quanta_s))
+
+    def attained_s(self, call: CallRow, row: ProgramRow) -> float:
+        """p(c), the priority of an arriving call: service attained by what this policy accounts for, in seconds."""
+        raise NotImplementedError
+
+    def level(self, call: CallRow, row: ProgramRow, now: float) -> int:
+        """The i with lo_i <= p(c) < hi_i."""
+        return bisect_right(self._bounds_s, self.attained_s(call, row))
+
+    def after_quantum(self, level: int) -> int:
+        """One level down."""
+        return level + 1

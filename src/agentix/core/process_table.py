@@ -1,0 +1,215 @@
+"""The global process table: what has each program had, and where is it? (paper §4.2.1)"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from agentix.core.errors import InvalidTransition, UnknownCall, UnknownProgram
+from agentix.core.events import (
+    CallAborted,
+    CallArrived,
+    CallFinished,
+    CallPreempted,
+    CallStarted,
+    Event,
+    ProgramEnded,
+    ProgramStarted,
+    StepCompleted,
+)
+from agentix.core.program import CallRow, ProgramRow
+
+
+class ProcessTable:
+    """One row per live program. `apply` is the only door that changes it; everything else reads.
+
+    A row appears with the program's session or its first call, and goes when the session ends (once its last active
+    call is over). An event that is impossible now raises and leaves the table as it was. Not thread-safe: one shell
+    owns it. Every event costs time in proportion to the calls it names.
+    """
+
+    def __init__(self) -> None:
+        self._rows: dict[str, ProgramRow] = {}
+        self._calls: dict[str, CallRow] = {}
+        self._handlers: dict[type[Event], Callable[[Any], None]] = {
+            ProgramStarted: self._program_started,
+            ProgramEnded: self._program_ended,
+            CallArrived: self._call_arrived,
+            CallStarted: self._call_started,
+            CallPreempted: self._call_preempted,
+            StepCompleted: self._step_completed,
+            CallFinished: self._call_over,
+            CallAborted: self._call_over,
+        }
+
+    @property
+    def rows(self) -> Mapping[str, ProgramRow]:
+        """All rows by program id, oldest first; read-only."""
+        return MappingProxyType(self._rows)
+
+    @property
+    def calls(self) -> Mapping[str, CallRow]:
+        """All active calls by call id, oldest first; read-only."""
+        return MappingProxyType(self._calls)
+
+    def row(self, program_id: str) -> ProgramRow:
+        """The program's row. Raises UnknownProgram."""
+        try:
+            return self._rows[program_id]
+        except KeyError:
+            raise UnknownProgram(program_id) from None
+
+    def call(self, call_id: str) -> CallRow:
+        """The active call. Raises UnknownCall."""
+        try:
+            return self._calls[call_id]
+        except KeyError:
+            raise UnknownCall(call_id) from None
+
+    def stale(self, now: float, idle_s: float) -> list[str]:
+        """Programs without an active call for longer than `idle_s`: candidates for ProgramEnded."""
+        return [
+            row.program_id
+            for row in self._rows.values()
+            if not row.calls and now - max(row.started_s, row.last_arrival_s or 0.0, row.last_completion_s or 0.0) > idle_s
+        ]
+
+    def apply(self, event: Event) -> None:
+        """Change the table by one event.
+
+        Raises UnknownProgram, UnknownCall or InvalidTransition, and then changes nothing.
+        """
+        handler = self._handlers.get(type(event))
+        if handler is None:
+            raise InvalidTransition(f"not an event of the process table: {event}")
+        handler(event)
+
+    def _program_started(self, event: ProgramStarted) -> None:
+        row = self._rows.get(event.program_id)
+        if row is None:
+            self._rows[event.program_id] = ProgramRow(
+                program_id=event.program_id,
+                program_class=event.program_class,
+                started_s=event.now,
+                total_work_s=event.total_work_s,
+            )
+        else:
+            row.ended = False
+
+    def _program_ended(self, event: ProgramEnded) -> None:
+        row = self.row(event.program_id)
+        row.ended = True
+        self._drop_if_over(row)
+
+    def _call_arrived(self, event: CallArrived) -> None:
+        if event.call_id in self._calls:
+            raise InvalidTransition(f"call {event.call_id!r} arrived twice: {self._calls[event.call_id]}")
+        self._program_started(ProgramStarted(now=event.now, program_id=event.program_id))
+        row = self._rows[event.program_id]
+        attained = event.attained
+        if attained is not None:
+            row.service_s = max(row.service_s, attained.service_s)
+            row.waiting_s = max(row.waiting_s, attained.waiting_s)
+            row.critical_path_s = max(row.critical_path_s, attained.critical_path_s)
+        exact_s = attained.path_s if attained is not None else None
+        call = CallRow(
+            call_id=event.call_id,
+            program_id=event.program_id,
+            arrived_s=event.now,
+            engine_id=event.engine_id,
+            thread_id=event.thread_id,
+            parents=event.parents,
+            prompt_tokens=event.prompt_tokens,
+            scalar_s=row.critical_path_s,
+            path_s=self._path_s(row, event.parents) if exact_s is None else exact_s,
+        )
+        if event.engine_id and event.engine_id not in row.engine_ids:
+            row.engine_ids.append(event.engine_id)
+        if event.pin:
+            row.home_engine_id = event.engine_id
+        row.last_arrival_s = event.now
+        row.calls[call.call_id] = call
+        self._calls[call.call_id] = call
+
+    @staticmethod
+    def _path_s(row: ProgramRow, parents: tuple[str, ...] | None) -> float:
+        """p(c) by exact parents (eq. 2): 0 for a root call, else the longest path that ends with a parent.
+
+        Where no parent is known to us the program's scalar stands in for it. A parent that still runs counts with the
+        service it has had so far.
+        """
+        if parents == ():
+            return 0.0
+        paths = [row.path_s[p] for p in parents or () if p in row.path_s]
+        paths += [row.calls[p].path_s + row.calls[p].service_s for p in parents or () if p in row.calls]
+        return max(paths, default=row.critical_path_s)
+
+    def _call_started(self, event: CallStarted) -> None:
+        call = self.call(event.call_id)
+        if call.running:
+            raise InvalidTransition(f"call started while it runs: {call}")
+        call.running = True
+
+    def _call_preempted(self, event: CallPreempted) -> None:
+        call = self.call(event.call_id)
+        if not call.running:
+            raise InvalidTransition(f"call preempted while it waits: {call}")
+        call.running = False
+
+    def _step_completed(self, event: StepCompleted) -> None:
+        if event.duration_s < 0:
+            raise InvalidTransition(f"a step of negative duration: {event}")
+        calls = {call_id: self.call(call_id) for call_id in event.call_ids}
+        if len(calls) < len(event.call_ids):
+            raise InvalidTransition(f"a step that serves a call twice: {event}")
+        for call in calls.values():
+            call.service_s += event.duration_s
+
+    def _call_over(self, event: CallFinished | CallAborted) -> None:
+        call = self.call(event.call_id)
+        row = self._rows[call.program_id]
+        service_s = call.service_s if event.service_s is None else event.service_s
+        elapsed_s = event.now - call.arrived_s
+        waiting_s = max(0.0, elapsed_s - service_s) if event.waiting_s is None else event.waiting_s
+        if service_s < 0 or waiting_s < 0:
+            raise InvalidTransition(f"negative service or waiting: {event}")
+        row.service_s += service_s
+        row.waiting_s += waiting_s
+        row.critical_path_s = max(row.critical_path_s, call.scalar_s + service_s)
+        row.path_s[call.call_id] = call.path_s + service_s
+        if isinstance(event, CallFinished):
+            row.num_finished += 1
+            row.last_completion_s = event.now
+        else:
+            row.num_aborted += 1
+        del row.calls[call.call_id]
+        del self._calls[call.call_id]
+        self._drop_if_over(row)
+
+    def _drop_if_over(self, row: ProgramRow) -> None:
+        if row.ended and not row.calls:
+            del self._rows[row.program_id]
+
+    def validate(self) -> None:
+        """Check every invariant; raises InvalidTransition with the first that is broken. O(programs + calls)."""
+        listed = {call_id: call for row in self._rows.values() for call_id, call in row.calls.items()}
+        problems = [
+            (listed.keys() == self._calls.keys(), "the rows and the index of active calls differ"),
+            (all(listed[i] is c for i, c in self._calls.items() if i in listed), "a call is held twice"),
+            (all(i == r.program_id for i, r in self._rows.items()), "a row stands under another id"),
+            (all(c.program_id == i for i, r in self._rows.items() for c in r.calls.values()), "a call is in another's row"),
+            (all(not r.ended or r.calls for r in self._rows.values()), "an ended program without calls has a row"),
+            (
+                all(min(r.service_s, r.waiting_s, r.critical_path_s) >= 0 for r in self._rows.values()),
+                "negative service or waiting",
+            ),
+            (all(c.service_s >= 0 for c in self._calls.values()), "a call with negative service"),
+            (
+                all(r.home_engine_id is None or r.home_engine_id in r.engine_ids for r in self._rows.values()),
+                "a home engine that was never used",
+            ),
+        ]
+        for holds, message in problems:
+            if not holds:
+                raise InvalidTransition(f"process table is inconsistent: {message}")

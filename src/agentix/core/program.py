@@ -1,0 +1,70 @@
+"""Rows of the process table: one per live program, and in it one per active call (paper §4.2.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True, kw_only=True)
+class CallRow:
+    """An active call: arrived, not yet over. Times in seconds.
+
+    `scalar_s` is the program's critical-path scalar at arrival, `path_s` the longest path of service that leads to
+    the call through its parents: the two readings of ATLAS's p(c). Changed by `ProcessTable.apply` alone.
+    """
+
+    call_id: str
+    program_id: str
+    arrived_s: float
+    engine_id: str = ""
+    thread_id: str = ""
+    parents: tuple[str, ...] | None = None
+    prompt_tokens: int | None = None
+    scalar_s: float = 0.0
+    path_s: float = 0.0
+    service_s: float = 0.0
+    running: bool = False
+
+    def waiting_s(self, now: float) -> float:
+        """Time since arrival that was not service: queued, preempted, parked or swapped."""
+        return max(0.0, now - self.arrived_s - self.service_s)
+
+
+@dataclass(slots=True, kw_only=True)
+class ProgramRow:
+    """What the system knows of one live program. Times in seconds; changed by `ProcessTable.apply` alone.
+
+    service_s        attained service T as PLAS defines it: sum of t over the program's calls that are over (eq. 1)
+    critical_path_s  attained service T as ATLAS defines it: longest path of service seen so far, one scalar (alg. 1)
+    waiting_s        W: time its calls that are over spent queued
+    path_s           per call that is over, the longest path of service that ends with it: lets a later call that
+                     names its parents start from the exact maximum (eq. 2)
+    engine_ids       engines it has used, in order of first use
+    home_engine_id   engine that holds its long context, if the balancer has pinned it
+    calls            its active calls by id
+    """
+
+    program_id: str
+    started_s: float
+    program_class: str = ""
+    service_s: float = 0.0
+    waiting_s: float = 0.0
+    critical_path_s: float = 0.0
+    total_work_s: float | None = None
+    engine_ids: list[str] = field(default_factory=list)
+    home_engine_id: str | None = None
+    calls: dict[str, CallRow] = field(default_factory=dict)
+    path_s: dict[str, float] = field(default_factory=dict)
+    last_arrival_s: float | None = None
+    last_completion_s: float | None = None
+    num_finished: int = 0
+    num_aborted: int = 0
+    ended: bool = False
+
+    @property
+    def threads(self) -> dict[str, list[CallRow]]:
+        """Active calls by thread id, oldest first (paper: threads of the row)."""
+        threads: dict[str, list[CallRow]] = {}
+        for call in self.calls.values():
+            threads.setdefault(call.thread_id, []).append(call)
+        return threads

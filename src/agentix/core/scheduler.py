@@ -1,0 +1,253 @@
+"""One engine's queue of calls: levels, quanta, demotion, promotion and batch choice (paper §4.2.2)."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from bisect import bisect_left, insort
+from dataclasses import dataclass
+from typing import Protocol
+
+from agentix.core.config import SchedulerConfig
+from agentix.core.errors import InvalidTransition, UnknownCall
+from agentix.core.events import (
+    Batch,
+    CallAborted,
+    CallArrived,
+    CallFinished,
+    CallPreempted,
+    Event,
+    Placed,
+    StepCompleted,
+)
+from agentix.core.policies import make_policy
+from agentix.core.process_table import ProcessTable
+from agentix.core.program import CallRow, ProgramRow
+
+_Key = tuple[int, float, int, str]
+
+# A quantum that is a sum of steps counts as used up despite rounding.
+_QUANTUM_TOLERANCE_S = 1e-9
+
+
+class BatchBudget(Protocol):
+    """What the engine can hold in one batch: slots, KV blocks, tokens. The shell's knowledge, asked call by call."""
+
+    def take(self, call: CallRow) -> bool:
+        """Reserve room for `call`; False (and nothing reserved) if it does not fit."""
+        ...
+
+
+class Slots:
+    """A budget of `num_slots` calls and nothing else."""
+
+    def __init__(self, num_slots: int) -> None:
+        self._left = num_slots
+
+    def take(self, call: CallRow) -> bool:
+        """One slot."""
+        if self._left <= 0:
+            return False
+        self._left -= 1
+        return True
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A call's place in the queue. `reset_*_s`: what its own W and T were when it was last promoted."""
+
+    key: _Key
+    quantum_left_s: float
+    reset_waiting_s: float = 0.0
+    reset_service_s: float = 0.0
+    watched_s: float = math.inf
+
+    @property
+    def level(self) -> int:
+        return self.key[0]
+
+
+class Scheduler:
+    """Orders the active calls of one engine by a policy over the process table.
+
+    `apply(event)` is the only door: it passes the event to the table (which several schedulers may share), keeps the
+    levels, and returns the placements that followed. `choose` and `key` only answer. The shell carries a choice out
+    and tells so with CallStarted and CallPreempted. A call is charged by StepCompleted; one that has used up its
+    quantum re-enters at the policy's next level. A waiting call of a starving program (W/T >= β) moves to the first
+    level, and its own W and T count from zero. Work per event: O(log n) per call it names (list insertion aside).
+    """
+
+    def __init__(self, config: SchedulerConfig, table: ProcessTable) -> None:
+        self.table = table
+        self.policy = make_policy(config)
+        self._beta = config.starvation_ratio
+        self._entries: dict[str, _Entry] = {}
+        self._order: list[_Key] = []
+        self._num_entries = 0
+        self._watch: list[tuple[float, str]] = []
+
+    def apply(self, event: Event) -> list[Placed]:
+        """Take in one event; returns where calls were placed because of it, in the order it happened.
+
+        Raises what `ProcessTable.apply` raises, and UnknownCall for a call of another scheduler; then nothing changed.
+        """
+        call_ids = self._call_ids(event)
+        program_id = self.table.call(call_ids[0]).program_id if call_ids else ""
+        self.table.apply(event)
+        placed: list[Placed] = []
+        match event:
+            case CallArrived():
+                call, row = self._look_up(event.call_id)
+                placed.append(self._enter(call, row, self.policy.level(call, row, event.now), event.now, "arrival"))
+            case StepCompleted():
+                for call_id in event.call_ids:
+                    placed.extend(self._charge(call_id, event.duration_s, event.now))
+            case CallPreempted():
+                self._watch_call(*self._look_up(event.call_id))
+            case CallFinished() | CallAborted():
+                self._remove(event.call_id)
+                self._watch_program(program_id)
+        placed.extend(self._promote_starving(event.now))
+        return placed
+
+    def choose(self, now: float, budget: BatchBudget) -> Batch:
+        """The batch that should run from `now` on: calls in order until the first that does not fit."""
+        if self.policy.reranks:
+            self._rerank(now)
+        run: list[str] = []
+        for key in self._order:
+            if not budget.take(self.table.calls[key[-1]]):
+                break
+            run.append(key[-1])
+        chosen = set(run)
+        return Batch(
+            run=tuple(run),
+            admit=tuple(c for c in run if not self.table.calls[c].running),
+            preempt=tuple(k[-1] for k in self._order if self.table.calls[k[-1]].running and k[-1] not in chosen),
+        )
+
+    def key(self, call_id: str) -> _Key:
+        """The call's place in the total order of this queue: (level, rank, entry, id), smaller first."""
+        return self._entry(call_id).key
+
+    def level(self, call_id: str) -> int:
+        """The call's level, 0 = served first."""
+        return self._entry(call_id).level
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """Every active call, waiting or running, best first."""
+        return tuple(key[-1] for key in self._order)
+
+    def _entry(self, call_id: str) -> _Entry:
+        try:
+            return self._entries[call_id]
+        except KeyError:
+            raise UnknownCall(call_id) from None
+
+    def _look_up(self, call_id: str) -> tuple[CallRow, ProgramRow]:
+        call = self.table.call(call_id)
+        return call, self.table.row(call.program_id)
+
+    def _call_ids(self, event: Event) -> tuple[str, ...]:
+        """Calls the event names that must be in this queue already; raises UnknownCall if one is not."""
+        if isinstance(event, CallArrived):
+            return ()
+        call_ids: tuple[str, ...] = getattr(event, "call_ids", None) or ((event.call_id,) if hasattr(event, "call_id") else ())
+        for call_id in call_ids:
+            self._entry(call_id)
+        return call_ids
+
+    def _enter(self, call: CallRow, row: ProgramRow, level: int, now: float, reason: str) -> Placed:
+        """Put the call at the tail of `level` with that level's quantum."""
+        old = self._entries.get(call.call_id)
+        if old is not None:
+            self._order.pop(bisect_left(self._order, old.key))
+        self._num_entries += 1
+        key = (level, self.policy.rank(call, row, now), self._num_entries, call.call_id)
+        entry = _Entry(key, self.policy.quanta_s[level])
+        if reason == "starving":
+            entry.reset_waiting_s, entry.reset_service_s = call.waiting_s(now), call.service_s
+        elif old is not None:
+            entry.reset_waiting_s, entry.reset_service_s = old.reset_waiting_s, old.reset_service_s
+        self._entries[call.call_id] = entry
+        insort(self._order, key)
+        self._watch_call(call, row)
+        return Placed(call_id=call.call_id, level=level, reason=reason)
+
+    def _remove(self, call_id: str) -> None:
+        self._order.pop(bisect_left(self._order, self._entries.pop(call_id).key))
+
+    def _charge(self, call_id: str, service_s: float, now: float) -> list[Placed]:
+        entry = self._entries[call_id]
+        call, row = self._look_up(call_id)
+        entry.quantum_left_s -= service_s
+        if entry.level > 0 and self._starves_at(call, row, entry) <= now:
+            return [self._enter(call, row, 0, now, "starving")]
+        if entry.quantum_left_s <= _QUANTUM_TOLERANCE_S:
+            return [self._enter(call, row, self.policy.after_quantum(entry.level), now, "quantum")]
+        return []
+
+    def _starves_at(self, call: CallRow, row: ProgramRow, entry: _Entry) -> float:
+        """When (W_p + W_c) / (T_p + T_c) reaches β if the call is not served until then; inf without β."""
+        if self._beta is None:
+            return math.inf
+        service_s = row.service_s + call.service_s - entry.reset_service_s
+        own_waiting_s = self._beta * service_s - row.waiting_s + entry.reset_waiting_s
+        return call.arrived_s + call.service_s + own_waiting_s
+
+    def _watch_call(self, call: CallRow, row: ProgramRow) -> None:
+        """Make sure the call is looked at no later than it starves."""
+        entry = self._entries[call.call_id]
+        if entry.level == 0 or call.running or self._beta is None:
+            return
+        starves_s = self._starves_at(call, row, entry)
+        if starves_s < entry.watched_s:
+            entry.watched_s = starves_s
+            heapq.heappush(self._watch, (starves_s, call.call_id))
+
+    def _watch_program(self, program_id: str) -> None:
+        """The program's totals changed, and with them the moment its waiting calls starve."""
+        row = self.table.rows.get(program_id)
+        if row is not None:
+            for call in row.calls.values():
+                if call.call_id in self._entries:
+                    self._watch_call(call, row)
+
+    def _promote_starving(self, now: float) -> list[Placed]:
+        placed: list[Placed] = []
+        while self._watch and self._watch[0][0] <= now:
+            watched_s, call_id = heapq.heappop(self._watch)
+            entry = self._entries.get(call_id)
+            if entry is None or entry.watched_s != watched_s:
+                continue  # over, or watched for an earlier moment since
+            entry.watched_s = math.inf
+            call, row = self._look_up(call_id)
+            if entry.level == 0 or call.running:
+                continue
+            if self._starves_at(call, row, entry) <= now:
+                placed.append(self._enter(call, row, 0, now, "starving"))
+            else:
+                self._watch_call(call, row)
+        return placed
+
+    def _rerank(self, now: float) -> None:
+        for call_id, entry in self._entries.items():
+            level, _, sequence, _ = entry.key
+            entry.key = (level, self.policy.rank(*self._look_up(call_id), now), sequence, call_id)
+        self._order = sorted(entry.key for entry in self._entries.values())
+
+    def validate(self) -> None:
+        """Check every invariant; raises InvalidTransition with the first that is broken. O(n log n)."""
+        keys = sorted(entry.key for entry in self._entries.values())
+        num_levels = len(self.policy.quanta_s)
+        problems = [
+            (keys == self._order, "the order and the entries differ"),
+            (all(i == e.key[-1] for i, e in self._entries.items()), "an entry stands under another id"),
+            (all(i in self.table.calls for i in self._entries), "a call that is over is still queued"),
+            (all(0 <= e.level < num_levels for e in self._entries.values()), "a level that does not exist"),
+            (all(e.quantum_left_s > 0 for e in self._entries.values()), "a used-up quantum without a new place"),
+        ]
+        for holds, message in problems:
+            if not holds:
+                raise InvalidTransition(f"scheduler is inconsistent: {message}")
