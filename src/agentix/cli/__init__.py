@@ -1,5 +1,35 @@
-"""The command line: parse, build a configuration, call. No logic."""
+"""The command line: parse, build a configuration, call. No logic lives here."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from agentix import __version__
+from agentix.cli.serve import serve
+from agentix.core.errors import AgentixError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Serving for LLM agents that schedules whole programs, not single requests.",
+)
+app.command("serve")(serve)
+
+
+@app.command("version")
+def version() -> None:
+    """Print the version."""
+    typer.echo(__version__)
 
 
 def main() -> None:
-    """Run."""
+    """Entry point of `agentix`: errors raised on purpose end it with their message and status 1."""
+    try:
+        app()
+    except AgentixError as error:
+        sys.stderr.write(f"agentix: {error}\n")
+        sys.exit(1)

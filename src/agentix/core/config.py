@@ -35,6 +35,10 @@ class SchedulerConfig:
         if self.starvation_ratio is not None and not self.starvation_ratio > 0:
             raise ConfigError(f"starvation_ratio must be positive or null, not {self.starvation_ratio!r}")
 
+    def to_mapping(self) -> dict[str, Any]:
+        """The inverse of `from_mapping`, ready for JSON."""
+        return {"policy": self.policy, "quanta_s": list(self.quanta_s), "starvation_ratio": self.starvation_ratio}
+
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any]) -> Self:
         """Build from parsed JSON or YAML. Raises ConfigError for an unknown key or a wrong value."""

@@ -74,6 +74,17 @@ class CallArrived(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CallMoved(Event):
+    """The call goes to another engine than it arrived for, say because that one cannot be reached.
+
+    If the old engine was the program's home, the new one is its home now.
+    """
+
+    call_id: str
+    engine_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CallStarted(Event):
     """The call entered (or came back to) the running batch."""
 
@@ -149,6 +160,7 @@ _RECORDS: dict[str, type[Any]] = {
         ProgramStarted,
         ProgramEnded,
         CallArrived,
+        CallMoved,
         CallStarted,
         CallPreempted,
         StepCompleted,

@@ -11,6 +11,7 @@ from agentix.core.events import (
     CallAborted,
     CallArrived,
     CallFinished,
+    CallMoved,
     CallPreempted,
     CallStarted,
     Event,
@@ -36,6 +37,7 @@ class ProcessTable:
             ProgramStarted: self._program_started,
             ProgramEnded: self._program_ended,
             CallArrived: self._call_arrived,
+            CallMoved: self._call_moved,
             CallStarted: self._call_started,
             CallPreempted: self._call_preempted,
             StepCompleted: self._step_completed,
@@ -144,6 +146,15 @@ class ProcessTable:
         paths = [row.path_s[p] for p in parents or () if p in row.path_s]
         paths += [row.calls[p].path_s + row.calls[p].service_s for p in parents or () if p in row.calls]
         return max(paths, default=row.critical_path_s)
+
+    def _call_moved(self, event: CallMoved) -> None:
+        call = self.call(event.call_id)
+        row = self._rows[call.program_id]
+        if row.home_engine_id == call.engine_id:
+            row.home_engine_id = event.engine_id
+        call.engine_id = event.engine_id
+        if event.engine_id not in row.engine_ids:
+            row.engine_ids.append(event.engine_id)
 
     def _call_started(self, event: CallStarted) -> None:
         call = self.call(event.call_id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from agentix.core.config import SchedulerConfig
+from agentix.core.errors import ConfigError
 from agentix.core.policies.atlas import ATLAS, ExactATLAS
 from agentix.core.policies.base import MultiLevelPolicy, SchedulingPolicy
 from agentix.core.policies.fcfs import FCFS
@@ -27,4 +28,11 @@ def make_policy(config: SchedulerConfig) -> SchedulingPolicy:
     return POLICIES.resolve(config.policy)(config)
 
 
-__all__ = ["POLICIES", "MultiLevelPolicy", "SchedulingPolicy", "make_policy"]
+def refuse_clairvoyant(policy: SchedulingPolicy) -> SchedulingPolicy:
+    """The policy itself; raises ConfigError if no real engine can know what it needs."""
+    if policy.clairvoyant:
+        raise ConfigError(f"policy {type(policy).__name__} needs knowledge of the future and runs in a simulation alone")
+    return policy
+
+
+__all__ = ["POLICIES", "MultiLevelPolicy", "SchedulingPolicy", "make_policy", "refuse_clairvoyant"]

@@ -14,6 +14,7 @@ class SRPT(SchedulingPolicy):
     """
 
     reranks = True
+    clairvoyant = True
 
     def rank(self, call: CallRow, row: ProgramRow, now: float) -> float:
         """Total work of the program less all service its calls have had, in seconds."""

@@ -1,0 +1,94 @@
+"""Which programs run, in what order, and when each arrives: a pure function of trace, seed and limits."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from agentix.bench.errors import BenchError
+from agentix.workload import Program, poisson_arrivals, thread_ids
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedProgram:
+    """One program of the run, under an id that no other run uses."""
+
+    program_id: str
+    arrival_s: float  # since the run began
+    source: Program
+    threads: Mapping[str, str]  # call id → thread id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The run, in order of arrival."""
+
+    programs: tuple[PlannedProgram, ...]
+    num_skipped_too_long: int  # programs of the trace whose context may not fit the model
+    num_repeated: int  # planned programs that are a second or later copy of one of the trace
+
+
+def make_plan(
+    programs: Sequence[Program],
+    *,
+    run_id: str,
+    num_programs: int,
+    rate_per_s: float,
+    seed: int,
+    max_model_len: int | None,
+    context_margin: float,
+) -> Plan:
+    """Choose `num_programs` of those that fit, in seeded order, with Poisson arrivals. Raises BenchError.
+
+    Order and arrivals come from two independent streams of the seed. If the trace has too few programs it is gone
+    through again, newly shuffled; copies share their prompts, so a server with a prefix cache finds them easier.
+    """
+    fitting = [program for program in programs if fits(program, max_model_len=max_model_len, context_margin=context_margin)]
+    if not programs:
+        raise BenchError("the workload holds no programs")
+    if not fitting:
+        raise BenchError(f"none of the {len(programs)} programs fits the model's context of {max_model_len} tokens")
+    for program in fitting:
+        if not program.has_text:
+            raise BenchError(f"program {program.program_id!r} has no message text: a length-only trace cannot be replayed")
+    chosen = _in_seeded_order(fitting, num_programs, random.Random(f"{seed}/order"))  # noqa: S311 - not for secrets
+    arrivals = poisson_arrivals(random.Random(f"{seed}/arrivals"), num_programs=num_programs, rate_per_s=rate_per_s)  # noqa: S311
+    return Plan(
+        programs=tuple(
+            PlannedProgram(
+                program_id=f"{run_id}-{index}-{header_safe(program.program_id)}",
+                arrival_s=arrival_s,
+                source=program,
+                threads=thread_ids(program),
+            )
+            for index, (program, arrival_s) in enumerate(zip(chosen, arrivals, strict=True))
+        ),
+        num_skipped_too_long=len(programs) - len(fitting),
+        num_repeated=max(0, num_programs - len(fitting)),
+    )
+
+
+def fits(program: Program, *, max_model_len: int | None, context_margin: float) -> bool:
+    """Whether every call's context fits: margin x prompt tokens of the trace + output tokens ≤ `max_model_len`.
+
+    The prompt is counted by the trace's tokenizer, which other tokenizers exceed by up to the margin. The output needs
+    none: it is asked for in the model's own tokens. Without a known limit everything fits.
+    """
+    if max_model_len is None:
+        return True
+    return all(math.ceil(context_margin * c.prompt_tokens) + c.output_tokens <= max_model_len for c in program.calls)
+
+
+def header_safe(text: str) -> str:
+    """An id as it can stand in a header, in a comma-separated list and in a URL path: other characters as %XX."""
+    return quote(text, safe="", errors="replace")
+
+
+def _in_seeded_order(programs: Sequence[Program], num_programs: int, rng: random.Random) -> list[Program]:
+    chosen: list[Program] = []
+    while len(chosen) < num_programs:
+        chosen += rng.sample(programs, len(programs))
+    return chosen[:num_programs]

@@ -1,0 +1,127 @@
+"""`agentix serve`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from agentix.cli.extras import require
+from agentix.core.balancers import BALANCERS
+from agentix.core.config import SchedulerConfig
+from agentix.core.policies import POLICIES
+
+if TYPE_CHECKING:
+    from agentix.serve import Ready
+
+_DEFAULT = SchedulerConfig()
+_DEFAULT_QUANTA = ",".join(f"{quantum_s:g}" for quantum_s in _DEFAULT.quanta_s)
+_OWN = "or your own as module:Class"
+
+
+def serve(
+    model: Annotated[
+        str | None,
+        typer.Argument(help="Model to start engines for: a directory, a hub name, or smollm2-135m (small, built in)."),
+    ] = None,
+    vllm_args: Annotated[
+        list[str] | None, typer.Argument(metavar="[-- VLLM_ARGS…]", help="Everything after -- goes to vLLM.")
+    ] = None,
+    engine_url: Annotated[
+        list[str] | None,
+        typer.Option(help="Use this OpenAI-compatible server instead of starting engines. Repeatable."),
+    ] = None,
+    engines: Annotated[int, typer.Option(min=1, help="How many engines to start.")] = 1,
+    host: Annotated[str, typer.Option(help="Address the gateway listens on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the gateway; 0 picks a free one.")] = 8080,
+    policy: Annotated[str, typer.Option(help=f"{', '.join(POLICIES.names)}, {_OWN}.")] = _DEFAULT.policy,
+    quanta: Annotated[
+        str, typer.Option(metavar="S,S,…", help="Quantum of each level, in seconds; one more level without follows.")
+    ] = _DEFAULT_QUANTA,
+    starvation_ratio: Annotated[
+        float, typer.Option(min=0, help="Promote a call once waiting is this many times service; 0: never.")
+    ] = _DEFAULT.starvation_ratio or 0.0,
+    stock: Annotated[
+        bool, typer.Option("--stock", help="Start plain vLLM engines, without program scheduling (for comparison).")
+    ] = False,
+    balancer: Annotated[str, typer.Option(help=f"{', '.join(BALANCERS.names)}, {_OWN}.")] = "program_affinity",
+    decision_log: Annotated[
+        Path | None, typer.Option(help="Directory for JSON-lines logs of every scheduling event and decision.")
+    ] = None,
+    start_timeout: Annotated[float, typer.Option(min=1, help="Seconds an engine may take to become healthy.")] = 600.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON line when ready, nothing else.")] = False,
+) -> None:
+    """Start engines (or use running ones) and the gateway in front of them. Ctrl-C stops everything it started.
+
+    \b
+    agentix serve smollm2-135m                     a real small model on the CPU
+    agentix serve MODEL -- --max-model-len 32768   your model, with vLLM's own options
+    agentix serve --engine-url http://host:8000    in front of a server that already runs
+    """  # noqa: D301  (\b keeps click from reflowing the examples)
+    require("gateway", "starlette", "uvicorn", "httpx2", "psutil")
+    from agentix.serve import ServeOptions  # noqa: PLC0415 - heavy, and optional for other commands
+    from agentix.serve import serve as run  # noqa: PLC0415
+
+    settings = {"policy": policy, "quanta_s": quanta.split(","), "starvation_ratio": starvation_ratio or None}
+    options = ServeOptions(
+        model=model,
+        engine_urls=tuple(engine_url or ()),
+        num_engines=engines,
+        host=host,
+        port=port,
+        balancer=balancer,
+        scheduler=None if stock else SchedulerConfig.from_mapping(settings),
+        decision_log=decision_log,
+        vllm_args=tuple(vllm_args or ()),
+        start_timeout_s=start_timeout,
+    )
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    with console.status("starting") as status:
+
+        def on_progress(line: str) -> None:
+            if as_json:
+                return
+            if console.is_terminal:
+                status.update(line)
+            else:
+                console.print(line, markup=False)
+
+        def on_ready(ready: Ready) -> None:
+            status.stop()
+            typer.echo(_as_json(ready) if as_json else _greeting(ready))
+
+        asyncio.run(run(options, on_progress=on_progress, on_ready=on_ready))
+
+
+def _as_json(ready: Ready) -> str:
+    engines = [{"id": e.engine_id, "url": e.url, "program_scheduling": e.plugin} for e in ready.engines]
+    logs = str(ready.log_dir) if ready.log_dir else None
+    return json.dumps({"url": ready.url, "model": ready.model, "engines": engines, "log_dir": logs})
+
+
+def _greeting(ready: Ready) -> str:
+    body = {
+        "model": ready.model,
+        "messages": [{"role": "user", "content": "What is the capital of France?"}],
+        "max_tokens": 32,
+        "temperature": 0,
+    }
+    lines = [
+        "",
+        f"Agentix is ready. Base URL: {ready.url}",
+        "",
+        "Try a call of the program my-agent:",
+        "",
+        f"  curl {ready.url}/chat/completions -H 'Content-Type: application/json' \\",
+        f"    -H 'X-Agentix-Program: my-agent' -d '{json.dumps(body)}'",
+        "",
+        f"and look at the process table:  curl {ready.url}/programs",
+        *([f"Engine logs: {ready.log_dir}"] if ready.log_dir else []),
+        "Ctrl-C stops everything.",
+        "",
+    ]
+    return "\n".join(lines)

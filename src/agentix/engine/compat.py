@@ -1,0 +1,44 @@
+"""Is this vLLM one that the plug-in can live in? Asked once, when the engine starts.
+
+vLLM's scheduler is not a public interface, so everything the plug-in overrides or reads is listed here, and a missing
+piece is named before the first request rather than found during one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agentix.core.errors import AgentixError
+
+TESTED_VLLM = "0.32.0"
+
+_METHODS = (
+    "add_request",
+    "schedule",
+    "update_from_output",
+    "_preempt_request",
+    "_free_request",
+)
+_ATTRIBUTES = ("requests", "policy", "waiting", "kv_holding_waiting", "running", "vllm_config")
+
+
+class IncompatibleEngine(AgentixError):
+    """The installed vLLM lacks something the plug-in stands on."""
+
+
+def check_methods(scheduler_cls: type[Any], version: str) -> None:
+    """Raise IncompatibleEngine unless vLLM's scheduler class has every method that the plug-in overrides."""
+    _report([name for name in _METHODS if not callable(getattr(scheduler_cls, name, None))], version)
+
+
+def check_attributes(scheduler: Any, version: str) -> None:
+    """Raise IncompatibleEngine unless vLLM's initialised scheduler has every attribute that the plug-in uses."""
+    _report([name for name in _ATTRIBUTES if not hasattr(scheduler, name)], version)
+
+
+def _report(missing: list[str], version: str) -> None:
+    if missing:
+        raise IncompatibleEngine(
+            f"agentix: the scheduler of vLLM {version} has no {', '.join(missing)}; this plug-in was tested with vLLM "
+            f"{TESTED_VLLM}. Install that release, or start the engine without --scheduler-cls."
+        )

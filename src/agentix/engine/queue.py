@@ -1,0 +1,79 @@
+"""The engine's waiting queue, in the order of the core's Scheduler."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from vllm.v1.core.sched.request_queue import RequestQueue
+
+_Key = tuple[int, float, int, str]
+
+
+class ProgramQueue(RequestQueue):  # type: ignore[misc]  # vLLM is not typed for strict checking
+    """vLLM's RequestQueue, sorted by `key_of(request_id)`; "prepending" means adding, since the key is the place.
+
+    A key may change while the request waits; `reposition` then moves it. Adding, removing and moving cost a binary
+    search and a list insertion.
+    """
+
+    def __init__(self, key_of: Callable[[str], _Key]) -> None:
+        self._key_of = key_of
+        self._order: list[_Key] = []
+        self._keys: dict[str, _Key] = {}
+        self._requests: dict[str, Any] = {}
+
+    def add_request(self, request: Any) -> None:
+        """Insert at the place of the request's key."""
+        key = self._key_of(request.request_id)
+        insort(self._order, key)
+        self._keys[request.request_id] = key
+        self._requests[request.request_id] = request
+
+    def peek_request(self) -> Any:
+        """The request to be served next. Raises IndexError if none waits."""
+        return self._requests[self._order[0][-1]]
+
+    def pop_request(self) -> Any:
+        """Take out the request to be served next. Raises IndexError if none waits."""
+        request = self.peek_request()
+        self.remove_request(request)
+        return request
+
+    def prepend_request(self, request: Any) -> None:
+        """The same as `add_request`."""
+        self.add_request(request)
+
+    def prepend_requests(self, requests: Iterable[Any]) -> None:
+        """The same as `add_request` for each."""
+        for request in requests:
+            self.add_request(request)
+
+    def remove_request(self, request: Any) -> None:
+        """Take out one request. Raises KeyError if it does not wait here."""
+        key = self._keys.pop(request.request_id)
+        del self._order[bisect_left(self._order, key)]
+        del self._requests[request.request_id]
+
+    def remove_requests(self, requests: Iterable[Any]) -> None:
+        """Take out those of `requests` that wait here."""
+        for request in requests:
+            if request.request_id in self._keys:
+                self.remove_request(request)
+
+    def reposition(self, request_id: str) -> None:
+        """Move the request, if it waits here, to the place of its present key."""
+        request = self._requests.get(request_id)
+        if request is not None:
+            self.remove_request(request)
+            self.add_request(request)
+
+    def __bool__(self) -> bool:
+        return bool(self._order)
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([self._requests[key[-1]] for key in self._order])

@@ -1,0 +1,61 @@
+"""Whose call is this? Program, thread, parents and call id, from headers and body (docs/wire.md)."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agentix.gateway.errors import HTTPError
+from agentix.wire import CALL_HEADER, PARENT_HEADER, PROGRAM_HEADER, SESSION_HEADER, THREAD_HEADER
+
+MAX_ID_LENGTH = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Who a call belongs to. `anonymous`: nothing named a program, so the call is a program of its own.
+
+    `parents` is None when the client says nothing, () when it says that the call has none.
+    """
+
+    program_id: str
+    call_id: str
+    thread_id: str = ""
+    parents: tuple[str, ...] | None = None
+    anonymous: bool = False
+
+
+def identify(headers: Mapping[str, str], body: Mapping[str, Any]) -> Identity:
+    """Read a call's identity; the first source that names a program wins.
+
+    X-Agentix-Program, X-Session-ID, body `session_id`, body `user`, else one program per call. Raises HTTPError 400
+    for an id that is empty, longer than 256 characters, or not printable.
+    """
+    program_id = (
+        headers.get(PROGRAM_HEADER) or headers.get(SESSION_HEADER) or _text(body.get("session_id")) or _text(body.get("user"))
+    )
+    call_id = headers.get(CALL_HEADER) or f"call-{uuid.uuid4().hex}"
+    parent = headers.get(PARENT_HEADER)
+    parents = None if parent is None else tuple(p.strip() for p in parent.split(",") if p.strip())
+    for value in (program_id or "-", call_id, *(parents or ())):
+        check_id(value)
+    return Identity(
+        program_id=program_id or f"anonymous-{call_id}",
+        call_id=call_id,
+        thread_id=headers.get(THREAD_HEADER, ""),
+        parents=parents,
+        anonymous=program_id is None,
+    )
+
+
+def check_id(value: str) -> str:
+    """The id itself; raises HTTPError 400 unless it is 1 to 256 printable characters."""
+    if not 0 < len(value) <= MAX_ID_LENGTH or not value.isprintable():
+        raise HTTPError(400, f"an id must be 1 to {MAX_ID_LENGTH} printable characters, not {value[:40]!r}")
+    return value
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None

@@ -1,0 +1,202 @@
+"""Run the whole system on one machine: local engines (or none), and the gateway in front of all of them."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import uvicorn
+
+from agentix.core.balancers import make_balancer
+from agentix.core.config import SchedulerConfig
+from agentix.core.errors import AgentixError, ConfigError
+from agentix.core.policies import make_policy, refuse_clairvoyant
+from agentix.engine.launcher import EngineOptions, LocalEngine, start_engines, state_dir, stop
+from agentix.engine.model import resolve_model
+from agentix.gateway import EngineTarget, GatewayConfig, create_app
+
+_WATCH_S = 0.5
+_DRAIN_S = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeOptions:
+    """What to run.
+
+    model / engine_urls   start `num_engines` engines of this model, or use servers that run already; one of the two
+    scheduler             settings for the engines we start; None: stock vLLM, without program scheduling
+    decision_log          directory for one decision log per engine
+    vllm_args             passed on to vLLM
+    """
+
+    model: str | None = None
+    engine_urls: tuple[str, ...] = ()
+    num_engines: int = 1
+    host: str = "127.0.0.1"
+    port: int = 8080
+    balancer: str = "program_affinity"
+    scheduler: SchedulerConfig | None = field(default_factory=SchedulerConfig)
+    decision_log: Path | None = None
+    vllm_args: tuple[str, ...] = ()
+    start_timeout_s: float = 600.0
+
+    def __post_init__(self) -> None:
+        if (self.model is None) == (not self.engine_urls):
+            raise ConfigError("give either a MODEL to start engines for, or --engine-url of servers that already run")
+        if self.num_engines < 1:
+            raise ConfigError(f"the number of engines must be at least 1, not {self.num_engines}")
+        make_balancer(self.balancer)
+        if self.scheduler is not None:
+            refuse_clairvoyant(make_policy(self.scheduler))
+
+
+class EngineDied(AgentixError):
+    """Every engine that we started is gone, so there is nothing left to serve with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """What a user needs to know once everything is up."""
+
+    url: str
+    model: str
+    engines: tuple[EngineTarget, ...]
+    log_dir: Path | None
+
+
+async def serve(options: ServeOptions, *, on_progress: Callable[[str], None], on_ready: Callable[[Ready], None]) -> None:
+    """Start everything, call `on_ready`, and serve until SIGINT or SIGTERM; then stop everything that was started.
+
+    Raises AgentixError when something cannot start or every local engine has died; nothing is left running then either.
+    """
+    task = asyncio.current_task()
+    loop = asyncio.get_running_loop()
+    stopped = asyncio.Event()
+
+    def interrupt() -> None:
+        stopped.set()
+        if task is not None:
+            task.cancel()
+
+    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(signum, interrupt)
+    listener = _bind(options.host, options.port)
+    engines: list[LocalEngine] = []
+    log_dir = state_dir() if options.model else None
+    try:
+        if options.model:
+            engines = await _start_local(options, options.model, log_dir, on_progress)
+        targets = _targets(options, engines)
+        await _serve_gateway(options, targets, engines, listener, log_dir, on_ready)
+    except asyncio.CancelledError:
+        if not stopped.is_set():
+            raise
+    finally:
+        listener.close()
+        if engines:
+            on_progress("stopping engines")
+        await stop(engines)
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    """Take the gateway's port before anything slow starts."""
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise ConfigError(f"cannot listen on {host} port {port}: {error.strerror}; choose another with --port") from None
+    return listener
+
+
+async def _start_local(
+    options: ServeOptions, name: str, log_dir: Path | None, on_progress: Callable[[str], None]
+) -> list[LocalEngine]:
+    model = await asyncio.to_thread(resolve_model, name, on_progress=on_progress)
+    on_progress(f"starting {options.num_engines} engine(s) of {name}; logs in {log_dir}")
+    engine_options = [
+        EngineOptions(
+            model=model,
+            served_model_name=name,
+            vllm_args=options.vllm_args,
+            scheduler=_plugin_settings(options, f"engine-{index}"),
+        )
+        for index in range(options.num_engines)
+    ]
+    return await start_engines(engine_options, on_progress=on_progress, timeout_s=options.start_timeout_s, log_dir=log_dir)
+
+
+def _plugin_settings(options: ServeOptions, engine_id: str) -> dict[str, Any] | None:
+    if options.scheduler is None:
+        return None
+    settings = options.scheduler.to_mapping()
+    if options.decision_log is not None:
+        options.decision_log.mkdir(parents=True, exist_ok=True)
+        settings["decision_log"] = str(options.decision_log.resolve() / f"{engine_id}.jsonl")
+    return settings
+
+
+def _targets(options: ServeOptions, engines: list[LocalEngine]) -> tuple[EngineTarget, ...]:
+    ours = [EngineTarget(engine_id=e.engine_id, url=e.url, plugin=options.scheduler is not None) for e in engines]
+    theirs = [EngineTarget(engine_id=f"engine-{i}", url=url) for i, url in enumerate(options.engine_urls)]
+    return (*ours, *theirs)
+
+
+async def _serve_gateway(
+    options: ServeOptions,
+    targets: tuple[EngineTarget, ...],
+    engines: list[LocalEngine],
+    listener: socket.socket,
+    log_dir: Path | None,
+    on_ready: Callable[[Ready], None],
+) -> None:
+    """Serve until cancelled, or until the last local engine has died."""
+    app = create_app(GatewayConfig(engines=targets, balancer=options.balancer))
+    config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=_DRAIN_S)
+    server = _Server(config)
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    try:
+        while not server.started and not serving.done():
+            await asyncio.sleep(0.02)
+        host, port = listener.getsockname()[:2]
+        shown = f"[{host}]" if ":" in host else host
+        model = options.model or await _first_model(targets)
+        on_ready(Ready(url=f"http://{shown}:{port}/v1", model=model, engines=targets, log_dir=log_dir))
+        while not serving.done():
+            await asyncio.sleep(_WATCH_S)
+            if engines and all(e.poll() is not None for e in engines):
+                last = engines[-1]
+                tail = "\n".join(f"    {line}" for line in last.log_tail())
+                raise EngineDied(
+                    f"every engine has died; the last lines of {last.engine_id}:\n{tail}\nwhole log: {last.log_path}"
+                )
+    finally:
+        server.should_exit = True
+        with suppress(asyncio.CancelledError):
+            await serving
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its signal handlers: signals end `serve`, which ends the server and then the engines."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals alone."""
+        yield
+
+
+async def _first_model(targets: tuple[EngineTarget, ...]) -> str:
+    """A model's name for the example we print; a placeholder if no server tells one."""
+    async with httpx2.AsyncClient(trust_env=False, timeout=3.0) as client:
+        for target in targets:
+            with suppress(httpx2.HTTPError, ValueError, KeyError, IndexError, TypeError):
+                return str((await client.get(f"{target.url}/v1/models")).json()["data"][0]["id"])
+    return "MODEL"

@@ -1,0 +1,38 @@
+"""Names on the wire between client, gateway and engine: one place for each (docs/wire.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from agentix.core.events import Attained
+
+PROGRAM_HEADER = "x-agentix-program"
+THREAD_HEADER = "x-agentix-thread"
+PARENT_HEADER = "x-agentix-parent"
+CALL_HEADER = "x-agentix-call"
+SESSION_HEADER = "x-session-id"
+REQUEST_ID_HEADER = "x-request-id"
+
+# vLLM accepts scalars and flat lists alone in `vllm_xargs`, so a program's totals travel as one key each.
+_XARGS = {
+    "service_s": "agentix_service_s",
+    "waiting_s": "agentix_waiting_s",
+    "critical_path_s": "agentix_critical_path_s",
+    "path_s": "agentix_path_s",
+}
+
+
+def attained_to_xargs(attained: Attained) -> dict[str, float]:
+    """What a gateway adds to a call's `vllm_xargs` for an engine with the plug-in."""
+    values = {key: getattr(attained, field) for field, key in _XARGS.items()}
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def attained_from_xargs(xargs: Mapping[str, Any] | None) -> Attained | None:
+    """The inverse, in the engine; None if the call brought no totals. Values that are not numbers are ignored."""
+    if not xargs:
+        return None
+    found = {field: xargs.get(key) for field, key in _XARGS.items()}
+    values = {field: float(v) for field, v in found.items() if isinstance(v, int | float) and v >= 0}
+    return Attained(**values) if values else None
