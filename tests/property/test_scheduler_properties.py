@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
+from itertools import pairwise
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentix.core import ProcessTable, Scheduler, SchedulerConfig, Slots
-from agentix.core.events import CallFinished, Event, Placed, StepCompleted, from_record, log_line
+from agentix.core.events import Event, Placed, StepCompleted, from_record, log_line
 from histories import History, configs, histories
 from ledger import Ledger
 
@@ -52,7 +53,7 @@ def test_order_is_total(config: SchedulerConfig, history: History, num_slots: in
     for scheduler, ledger, event, _ in play(config, history):
         scheduler.choose(event.now, Slots(num_slots))
         keys = [scheduler.key(call_id) for call_id in scheduler.order]
-        assert all(better < worse for better, worse in zip(keys, keys[1:], strict=False))
+        assert all(better < worse for better, worse in pairwise(keys))
         places = {(level, rank, entry) for level, rank, entry, _ in keys}
         assert len(places) == len(ledger.calls)
 

@@ -87,7 +87,7 @@ def test_the_environment_has_defaults_for_the_cpu() -> None:
     assert {name: environment.get(name) for name in VARIABLES} == {
         "VLLM_CPU_KVCACHE_SPACE": "1",
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-        "OMP_NUM_THREADS": "4",
+        "OMP_NUM_THREADS": "3",
         "HF_HUB_OFFLINE": None,
         "DO_NOT_TRACK": "1",
     }

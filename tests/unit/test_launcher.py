@@ -17,7 +17,7 @@ from agentix.engine.errors import EngineStartError
 from agentix.engine.launcher import EngineOptions, LocalEngine, start_engines, state_dir, stop
 from agentix.engine.process_group import members
 
-FAKE = Path(__file__).parents[1] / "fake_engine.py"
+FAKE = Path(__file__).parents[1] / "engine_process.py"
 
 
 def fake(*args: str) -> EngineOptions:

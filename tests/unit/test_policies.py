@@ -66,7 +66,7 @@ def test_mlfq_knows_nothing_of_programs() -> None:
 
 @pytest.mark.parametrize("parents", [None, ("never_seen",)])
 def test_exact_atlas_falls_back_to_the_scalar_where_parents_are_unknown(parents: tuple[str, ...] | None) -> None:
-    assert levels("atlas_exact", *GRAPH, ("orphan", 1.0, parents))["orphan"] == 9
+    assert levels("atlas_exact", *GRAPH, ("orphan", 1.0, parents))["orphan"] == 11
 
 
 def test_exact_atlas_places_a_late_root_call_first() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from agentix.core import InvalidTransition, ProcessTable, UnknownProgram
-from agentix.core.events import Attained, CallArrived, CallFinished, CallMoved, ProgramStarted
+from agentix.core.events import Attained, CallArrived, CallFinished, CallMoved, ProgramStarted, StepCompleted
 from core_shell import Shell
 
 
@@ -107,7 +109,10 @@ def test_engines_and_threads_of_a_program() -> None:
     row = shell.row()
     assert row.engine_ids == ["e1", "e0"]
     assert row.home_engine_id == "e0"
-    assert {thread: [call.call_id for call in calls] for thread, calls in row.threads.items()} == {"t0": ["a", "c"], "t1": ["b"]}
+    assert {thread: [call.call_id for call in calls] for thread, calls in row.threads.items()} == {
+        "t0": ["a", "c"],
+        "t1": ["b"],
+    }
 
 
 def test_a_pin_without_an_engine_is_refused() -> None:
@@ -176,10 +181,15 @@ def test_tables_do_not_share_state() -> None:
     assert caught.value.program_id == "p"
 
 
-def test_negative_figures_from_outside_are_refused() -> None:
+@pytest.mark.parametrize("figure", [-1.0, math.nan])
+def test_a_negative_figure_from_outside_is_refused(figure: float) -> None:
     shell = Shell()
     shell.arrive("a")
-    for figures in ({"service_s": -1.0}, {"waiting_s": -1.0}, {"service_s": float("nan")}, {"waiting_s": float("nan")}):
-        with pytest.raises(InvalidTransition):
-            shell.table.apply(CallFinished(now=1.0, call_id="a", **figures))
-    assert shell.row().service_s == 0.0
+    for event in (
+        CallFinished(now=1.0, call_id="a", service_s=figure),
+        CallFinished(now=1.0, call_id="a", waiting_s=figure),
+        StepCompleted(now=1.0, duration_s=figure, call_ids=("a",)),
+    ):
+        with pytest.raises(InvalidTransition, match="negative"):
+            shell.table.apply(event)
+    assert shell.call("a").service_s == shell.row().service_s == 0.0

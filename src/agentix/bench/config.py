@@ -32,8 +32,8 @@ class BenchConfig:
         parts = urlsplit(self.target)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             raise ConfigError("target must be a URL such as http://localhost:8000")
-        if parts.query or parts.fragment:
-            raise ConfigError("target must be a base URL, without '?' or '#'")
+        if parts.query or parts.fragment or "@" in parts.netloc:
+            raise ConfigError("target must be a base URL, without '?', '#' or a password: it is stored in the result")
         _require(self.num_programs >= 1, f"programs must be at least 1, not {self.num_programs}")
         _require(self.rate_per_s > 0, f"rate must be above 0 programs/s (inf: all at once), not {self.rate_per_s}")
         _require(0 < self.timeout_s < math.inf, f"timeout must be above 0 seconds, not {self.timeout_s}")
@@ -50,12 +50,6 @@ class BenchConfig:
     def base_url(self) -> str:
         """The target without a trailing slash or /v1."""
         return self.target.rstrip("/").removesuffix("/v1").rstrip("/")
-
-    @property
-    def public_target(self) -> str:
-        """The base URL without the user name and password it may hold: fit to be printed and stored."""
-        parts = urlsplit(self.base_url)
-        return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
 
 def _require(holds: bool, problem: str) -> None:

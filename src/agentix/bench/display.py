@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
@@ -56,11 +57,11 @@ def _calls_text(progress: Progress) -> str:
 
 
 def print_table(result: BenchResult, console: Console) -> None:
-    """Every metric of the run, in a table."""
+    """Every metric of the run, in a table that fits 80 columns."""
     summary = result.summary
-    table = Table(title=_title(result))
-    table.add_column("metric")
-    for column in ("mean", "P50", "P95", "P99", "max", "values"):
+    table = Table(title=_title(result), box=SIMPLE_HEAD)
+    table.add_column("metric", no_wrap=True)
+    for column in ("mean", "P50", "P95", "P99", "values"):
         table.add_column(column, justify="right")
     for name, values in summary.distributions.items():
         table.add_row(name, *_cells(values))
@@ -94,7 +95,7 @@ def _title(result: BenchResult) -> str:
 
 
 def _cells(values: Distribution) -> list[str]:
-    numbers = (values.mean, values.p50, values.p95, values.p99, values.max)
+    numbers = (values.mean, values.p50, values.p95, values.p99)
     return [*map(_number, numbers), str(values.num_values)]
 
 

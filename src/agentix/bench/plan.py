@@ -46,14 +46,14 @@ def make_plan(
     Order and arrivals come from two independent streams of the seed. If the trace has too few programs it is gone
     through again, newly shuffled; copies share their prompts, so a server with a prefix cache finds them easier.
     """
-    fitting = [program for program in programs if fits(program, max_model_len=max_model_len, context_margin=context_margin)]
     if not programs:
         raise BenchError("the workload holds no programs")
-    if not fitting:
-        raise BenchError(f"none of the {len(programs)} programs fits the model's context of {max_model_len} tokens")
-    for program in fitting:
+    for program in programs:
         if not program.has_text:
             raise BenchError(f"program {program.program_id!r} has no message text: a length-only trace cannot be replayed")
+    fitting = [program for program in programs if fits(program, max_model_len=max_model_len, context_margin=context_margin)]
+    if not fitting:
+        raise BenchError(f"none of the {len(programs)} programs fits the model's context of {max_model_len} tokens")
     chosen = _in_seeded_order(fitting, num_programs, random.Random(f"{seed}/order"))  # noqa: S311 - not for secrets
     arrivals = poisson_arrivals(random.Random(f"{seed}/arrivals"), num_programs=num_programs, rate_per_s=rate_per_s)  # noqa: S311
     return Plan(

@@ -58,9 +58,15 @@ class Reply:
     def _read_usage(self, usage: dict[str, Any]) -> None:
         """Usage may come once at the end, or grow from chunk to chunk: the last one counts."""
         if usage:
-            self.prompt_tokens = _count(usage, "prompt_tokens")
-            self.output_tokens = _count(usage, "completion_tokens")
-            self.cached_tokens = _count(_object(usage.get("prompt_tokens_details")), "cached_tokens")
+            self.prompt_tokens = count_in(usage, "prompt_tokens")
+            self.output_tokens = count_in(usage, "completion_tokens")
+            self.cached_tokens = count_in(_object(usage.get("prompt_tokens_details")), "cached_tokens")
+
+
+def count_in(source: dict[str, Any], key: str) -> int | None:
+    """A whole number that a server may or may not have given."""
+    value = source.get(key)
+    return value if isinstance(value, int) else None
 
 
 def error_text(body: Any) -> str:
@@ -76,8 +82,3 @@ def _object(value: Any) -> dict[str, Any]:
 
 def _objects(value: Any) -> list[dict[str, Any]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
-def _count(usage: dict[str, Any], key: str) -> int | None:
-    value = usage.get(key)
-    return value if isinstance(value, int) else None

@@ -1,4 +1,4 @@
-"""The result of a run as one JSON document (schema: docs/metrics.md). Holds no API key and no password."""
+"""The result of a run as one JSON document (schema: docs/metrics.md). Holds no API key."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _described(setup: Setup) -> dict[str, Any]:
         "agentix_version": agentix.__version__,
         "run_id": setup.run_id,
         "started_at": setup.started_at.isoformat(),
-        "target": config.public_target,
+        "target": config.base_url,
         "model": setup.model,
         "max_model_len": setup.max_model_len,
         "context_margin": config.context_margin,
@@ -97,11 +97,8 @@ def _described(setup: Setup) -> dict[str, Any]:
 
 
 def _without_secrets(argv: Sequence[str], config: BenchConfig) -> list[str]:
-    """The command line, with the API key and the target's password taken out."""
-    public = [argument.replace(config.target, config.public_target) for argument in argv]
-    if not config.api_key:
-        return public
-    return [argument.replace(config.api_key, "***") for argument in public]
+    """The command line with the API key taken out."""
+    return [argument.replace(config.api_key, "***") if config.api_key else argument for argument in argv]
 
 
 def _program(program: ProgramRecord) -> dict[str, Any]:

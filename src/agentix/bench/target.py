@@ -14,7 +14,7 @@ import httpx2
 from agentix.bench.clock import Clock
 from agentix.bench.config import BenchConfig
 from agentix.bench.errors import BenchError
-from agentix.bench.reply import Reply, error_text
+from agentix.bench.reply import Reply, count_in, error_text
 from agentix.bench.sse import event_data
 
 _SIDE_TIMEOUT_S = 10.0  # for everything that is not a call
@@ -37,7 +37,7 @@ async def open_target(
     headers = {"Accept-Encoding": "identity", "User-Agent": "agentix-bench"}
     if config.api_key:
         headers["Authorization"] = f"Bearer {config.api_key}"
-    limits = httpx2.Limits(max_connections=None, max_keepalive_connections=None)
+    limits = httpx2.Limits(max_connections=None, max_keepalive_connections=0)
     async with httpx2.AsyncClient(
         base_url=config.base_url, headers=headers, limits=limits, timeout=None, transport=transport
     ) as client:
@@ -60,9 +60,9 @@ class Target:
             return next(iter(offered.values()))
         if wanted is None:
             serves = f"serves {', '.join(sorted(offered))}" if offered else "lists no models"
-            raise BenchError(f"{self._config.public_target} {serves}: name one with --model")
+            raise BenchError(f"{self._config.base_url} {serves}: name one with --model")
         if offered and wanted not in offered:
-            raise BenchError(f"{self._config.public_target} does not serve {wanted!r}; it serves {', '.join(sorted(offered))}")
+            raise BenchError(f"{self._config.base_url} does not serve {wanted!r}; it serves {', '.join(sorted(offered))}")
         return offered.get(wanted, ServedModel(wanted, None))
 
     async def chat(self, body: Mapping[str, Any], headers: Mapping[str, str]) -> Reply:
@@ -106,14 +106,14 @@ class Target:
             response = await self._client.get("/v1/models", timeout=_SIDE_TIMEOUT_S)
         except (httpx2.HTTPError, OSError) as error:
             problem = self._without_key(str(error) or type(error).__name__)
-            raise BenchError(f"cannot reach {self._config.public_target}: {problem}") from error
+            raise BenchError(f"cannot reach {self._config.base_url}: {problem}") from error
         if response.status_code in {401, 403}:
-            raise BenchError(f"{self._config.public_target} refuses the API key: {self._explained(response)}")
+            raise BenchError(f"{self._config.base_url} refuses the API key: {self._explained(response)}")
         try:
             listed = response.json()["data"] if response.is_success else []
-            return {item["id"]: ServedModel(item["id"], item.get("max_model_len")) for item in listed}
+            return {item["id"]: ServedModel(item["id"], count_in(item, "max_model_len")) for item in listed}
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise BenchError(f"{self._config.public_target}/v1/models is not a list of models") from error
+            raise BenchError(f"{self._config.base_url}/v1/models is not a list of models") from error
 
     def _explained(self, response: httpx2.Response) -> str:
         try:

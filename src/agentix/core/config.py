@@ -47,6 +47,8 @@ class SchedulerConfig:
             if key not in known:
                 raise unknown_name("scheduler setting", key, known)
         values = dict(settings)
+        if isinstance(values.get("quanta_s"), str):
+            raise ConfigError(f"quanta_s must be a list of seconds, not {values['quanta_s']!r}")
         try:
             if "quanta_s" in values:
                 values["quanta_s"] = tuple(float(q) for q in values["quanta_s"])

@@ -184,13 +184,13 @@ def from_record(record: dict[str, Any]) -> Any:
     Raises ConfigError for an unknown type or field.
     """
     fields = dict(record)
-    name = fields.pop("type", "")
+    name = str(fields.pop("type", ""))
     if name not in _RECORDS:
-        raise unknown_name("record type", str(name), _RECORDS)
-    if isinstance(fields.get("attained"), dict):
-        fields["attained"] = Attained(**fields["attained"])
+        raise unknown_name("record type", name, _RECORDS)
     fields = {key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()}
     try:
+        if isinstance(fields.get("attained"), dict):
+            fields["attained"] = Attained(**fields["attained"])
         return _RECORDS[name](**fields)
     except TypeError as error:
         raise ConfigError(f"bad {name} record: {error}") from None

@@ -107,6 +107,8 @@ class ProcessTable:
     def _call_arrived(self, event: CallArrived) -> None:
         if event.call_id in self._calls:
             raise InvalidTransition(f"call {event.call_id!r} arrived twice: {self._calls[event.call_id]}")
+        if event.pin and not event.engine_id:
+            raise InvalidTransition(f"a pin to no engine: {event}")
         self._program_started(ProgramStarted(now=event.now, program_id=event.program_id))
         row = self._rows[event.program_id]
         attained = event.attained
@@ -169,7 +171,7 @@ class ProcessTable:
         call.running = False
 
     def _step_completed(self, event: StepCompleted) -> None:
-        if event.duration_s < 0:
+        if not event.duration_s >= 0:
             raise InvalidTransition(f"a step of negative duration: {event}")
         calls = {call_id: self.call(call_id) for call_id in event.call_ids}
         if len(calls) < len(event.call_ids):
@@ -183,15 +185,15 @@ class ProcessTable:
         service_s = call.service_s if event.service_s is None else event.service_s
         elapsed_s = event.now - call.arrived_s
         waiting_s = max(0.0, elapsed_s - service_s) if event.waiting_s is None else event.waiting_s
-        if service_s < 0 or waiting_s < 0:
+        if not (service_s >= 0 and waiting_s >= 0):
             raise InvalidTransition(f"negative service or waiting: {event}")
         row.service_s += service_s
         row.waiting_s += waiting_s
         row.critical_path_s = max(row.critical_path_s, call.scalar_s + service_s)
         row.path_s[call.call_id] = call.path_s + service_s
+        row.last_completion_s = event.now
         if isinstance(event, CallFinished):
             row.num_finished += 1
-            row.last_completion_s = event.now
         else:
             row.num_aborted += 1
         del row.calls[call.call_id]

@@ -42,6 +42,8 @@ class ProgramRow:
     engine_ids       engines it has used, in order of first use
     home_engine_id   engine that holds its long context, if the balancer has pinned it
     calls            its active calls by id
+
+    A completion is the end of a call, finished or aborted: from `last_completion_s` on the program may be idle.
     """
 
     program_id: str

@@ -45,7 +45,7 @@ class Registry(Generic[T]):
         module_name, _, attribute = path.partition(":")
         try:
             factory: Callable[..., T] = getattr(importlib.import_module(module_name), attribute)
-        except (ImportError, AttributeError, ValueError) as error:
+        except (ImportError, AttributeError, TypeError, ValueError) as error:
             raise ConfigError(f"cannot load {self._kind} {path!r}: {error}") from error
         if not callable(factory):
             raise ConfigError(f"{self._kind} {path!r} is not a class or function")

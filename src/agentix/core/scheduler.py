@@ -21,13 +21,11 @@ from agentix.core.events import (
     StepCompleted,
 )
 from agentix.core.policies import make_policy
+from agentix.core.policies.base import TOLERANCE_S
 from agentix.core.process_table import ProcessTable
 from agentix.core.program import CallRow, ProgramRow
 
 _Key = tuple[int, float, int, str]
-
-# A quantum that is a sum of steps counts as used up despite rounding.
-_QUANTUM_TOLERANCE_S = 1e-9
 
 
 class BatchBudget(Protocol):
@@ -99,6 +97,8 @@ class Scheduler:
             case CallArrived():
                 call, row = self._look_up(event.call_id)
                 placed.append(self._enter(call, row, self.policy.level(call, row, event.now), event.now, "arrival"))
+                if event.attained is not None:
+                    self._watch_program(event.program_id)
             case StepCompleted():
                 for call_id in event.call_ids:
                     placed.extend(self._charge(call_id, event.duration_s, event.now))
@@ -184,7 +184,7 @@ class Scheduler:
         entry.quantum_left_s -= service_s
         if entry.level > 0 and self._starves_at(call, row, entry) <= now:
             return [self._enter(call, row, 0, now, "starving")]
-        if entry.quantum_left_s <= _QUANTUM_TOLERANCE_S:
+        if entry.quantum_left_s <= TOLERANCE_S:
             return [self._enter(call, row, self.policy.after_quantum(entry.level), now, "quantum")]
         return []
 

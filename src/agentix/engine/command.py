@@ -94,7 +94,8 @@ def engine_environment(options: EngineOptions, *, num_engines: int) -> dict[str,
     if Path(options.model).is_dir():
         defaults["HF_HUB_OFFLINE"] = "1"
     if is_cpu_build():
-        defaults |= CPU_ENVIRONMENT | {"OMP_NUM_THREADS": str(max(1, _num_cores() // num_engines))}
+        # Threads of a step wait for one another; one core too many and each step waits for gateway and API server too.
+        defaults |= CPU_ENVIRONMENT | {"OMP_NUM_THREADS": str(max(1, (_num_cores() - 1) // num_engines))}
     return defaults | os.environ
 
 

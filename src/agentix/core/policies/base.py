@@ -9,6 +9,9 @@ from itertools import accumulate
 from agentix.core.config import SchedulerConfig
 from agentix.core.program import CallRow, ProgramRow
 
+# Service that is a sum of steps counts as having reached a bound or a quantum despite rounding.
+TOLERANCE_S = 1e-9
+
 
 class SchedulingPolicy:
     """Answers for one call at a time, from the call, its program's row and `now`; keeps no state of its own.
@@ -63,7 +66,7 @@ class MultiLevelPolicy(SchedulingPolicy):
 
     def level(self, call: CallRow, row: ProgramRow, now: float) -> int:
         """The i with lo_i <= p(c) < hi_i."""
-        return bisect_right(self._bounds_s, self.attained_s(call, row))
+        return bisect_right(self._bounds_s, self.attained_s(call, row) + TOLERANCE_S)
 
     def after_quantum(self, level: int) -> int:
         """One level down."""

@@ -1,0 +1,49 @@
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+BIN := .venv/bin
+MODEL ?= smollm2-135m
+ENGINES ?= 1
+PORT ?= 8080
+# More options of `agentix serve`, e.g. ARGS="--policy fcfs"
+ARGS ?=
+
+.PHONY: help serve install install-dev test check lint types contracts unit integration format clean
+
+help: ## list what can be done here
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+serve: install ## prepare everything and serve a small real model on this machine (MODEL, ENGINES, PORT, ARGS)
+	@exec $(BIN)/agentix serve $(MODEL) --engines $(ENGINES) --port $(PORT) $(ARGS)
+
+install: ## prepare .venv for running (skips what is done; PYTHON=… picks the interpreter)
+	@scripts/install.sh run
+
+install-dev: ## the same with what the tests need
+	@scripts/install.sh dev
+
+test: install-dev lint types contracts unit integration ## every check and test, doing all set-up itself
+
+check: install-dev lint types contracts unit ## everything but the tests that start processes and real engines
+
+lint: install-dev ## style and formatting
+	@$(BIN)/ruff check src tests
+	@$(BIN)/ruff format --check src tests
+
+types: install-dev ## static types, strict
+	@$(BIN)/mypy
+
+contracts: install-dev ## who may import whom
+	@$(BIN)/lint-imports
+
+unit: install-dev ## fast tests: unit, property, golden
+	@$(BIN)/pytest tests/unit tests/property tests/golden
+
+integration: install-dev ## tests over sockets and processes, some with the real engine
+	@$(BIN)/pytest tests/integration
+
+format: install-dev ## put the code into shape
+	@$(BIN)/ruff check --fix src tests
+	@$(BIN)/ruff format src tests
+
+clean: ## remove .venv and caches (not the converted model)
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

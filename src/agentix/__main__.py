@@ -1,0 +1,6 @@
+"""`python -m agentix` is `agentix`."""
+
+from agentix.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,344 @@
+"""The gateway over real sockets, in front of a fake engine."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import httpx2
+import pytest
+from starlette.applications import Starlette
+
+from agentix.core import ConfigError, ProcessTable
+from agentix.gateway import EngineTarget, GatewayConfig, create_app
+from fake_engine import METRICS, USAGE, FakeEngine, served, sse
+
+CHAT = {"model": "fake", "messages": [{"role": "user", "content": "hi"}]}
+SERVICE_S = (METRICS["time_to_first_token_ms"] + METRICS["generation_time_ms"]) / 1000
+WAITING_S = METRICS["queue_time_ms"] / 1000
+
+
+@dataclass
+class System:
+    """A gateway with two engines behind it."""
+
+    client: httpx2.AsyncClient
+    engines: list[FakeEngine]
+    app: Starlette
+
+    @property
+    def table(self) -> ProcessTable:
+        table = self.app.state.table
+        assert isinstance(table, ProcessTable)
+        return table
+
+    async def chat(self, headers: dict[str, str] | None = None, **body: Any) -> httpx2.Response:
+        return await self.client.post("/v1/chat/completions", json={**CHAT, **body}, headers=headers)
+
+    async def program(self, program_id: str) -> Any:
+        return (await self.client.get(f"/v1/programs/{program_id}")).json()
+
+
+@pytest.fixture
+async def start() -> AsyncIterator[Callable[..., Any]]:
+    async with AsyncExitStack() as stack:
+
+        async def start(*engines: FakeEngine, plugin: bool = True, extra: tuple[str, ...] = (), **config: Any) -> System:
+            urls = [*extra, *[await stack.enter_async_context(served(e.app)) for e in engines]]
+            targets = tuple(EngineTarget(engine_id=f"e{i}", url=u, plugin=plugin) for i, u in enumerate(urls))
+            app = create_app(GatewayConfig(engines=targets, **{"health_period_s": 0.05, **config}))
+            url = await stack.enter_async_context(served(app))
+            client = await stack.enter_async_context(httpx2.AsyncClient(base_url=url, trust_env=False))
+            return System(client, list(engines), app)
+
+        yield start
+
+
+async def eventually(condition: Callable[[], bool]) -> None:
+    """Wait until `condition` holds; fail if it never does."""
+    for _ in range(500):
+        if condition():
+            return
+        await asyncio.sleep(0.01)
+    pytest.fail("the condition never came true")
+
+
+async def leave(call: asyncio.Task[Any]) -> None:
+    """Disconnect the client that makes `call`."""
+    call.cancel()
+    with suppress(asyncio.CancelledError):
+        await call
+
+
+async def test_an_answer_passes_unchanged_and_is_accounted(start: Callable[..., Any]) -> None:
+    system = await start(FakeEngine())
+    response = await system.chat({"X-Agentix-Program": "p"})
+    assert response.json()["choices"][0]["message"]["content"] == "héllo"
+    assert response.headers["x-engine"] == "fake"
+    assert response.headers["x-agentix-program"] == "p"
+    assert response.headers["x-agentix-engine"] == "e0"
+    row = await system.program("p")
+    assert (row["service_s"], row["waiting_s"]) == (SERVICE_S, WAITING_S)
+    assert row["engine_ids"] == ["e0"]
+    assert row["num_finished"] == 1
+    assert row["threads"] == {}
+
+
+@pytest.mark.parametrize("asked", [False, True])
+async def test_a_stream_passes_unchanged_but_for_usage_nobody_asked_for(start: Callable[..., Any], asked: bool) -> None:
+    system = await start(FakeEngine())
+    options = {"stream_options": {"include_usage": True}} if asked else {}
+    response = await system.chat({"X-Agentix-Program": "p"}, stream=True, **options)
+    tokens = b"".join(sse({"choices": [{"index": 0, "delta": {"content": t}}]}) for t in ("hé", "ll", "o"))
+    usage = sse({"choices": [], "usage": USAGE, "metrics": METRICS}) if asked else b""
+    assert response.content == tokens + usage + b"data: [DONE]\n\n"
+    row = await system.program("p")
+    assert (row["service_s"], row["waiting_s"], row["num_finished"]) == (SERVICE_S, WAITING_S, 1)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_an_engine_without_figures_counts_the_whole_time_as_service(start: Callable[..., Any], stream: bool) -> None:
+    system = await start(FakeEngine(mode="plain"), plugin=False)
+    await system.chat({"X-Agentix-Program": "p"}, stream=stream)
+    row = await system.program("p")
+    assert row["service_s"] > 0
+    assert row["waiting_s"] == 0
+
+
+async def test_identity_precedence_and_what_the_engine_gets(start: Callable[..., Any]) -> None:
+    engine = FakeEngine()
+    system = await start(engine)
+    both = {"X-Agentix-Program": "own", "X-Session-ID": "session", "Authorization": "Bearer secret"}
+    first = await system.chat(both, session_id="body", user="user")
+    assert first.headers["x-agentix-program"] == "own"
+    assert engine.last_headers["x-session-id"] == "own"
+    assert engine.last_body["session_id"] == "own"
+    assert engine.last_headers["authorization"] == "Bearer secret"
+    assert engine.last_body["vllm_xargs"]["agentix_service_s"] == 0
+    assert (await system.chat({"X-Session-ID": "session"}, user="user")).headers["x-agentix-program"] == "session"
+    assert (await system.chat(session_id="body", user="user")).headers["x-agentix-program"] == "body"
+    assert (await system.chat(user="user")).headers["x-agentix-program"] == "user"
+    await system.chat({"X-Agentix-Program": "own"})
+    assert engine.last_body["vllm_xargs"] == {
+        "agentix_service_s": SERVICE_S,
+        "agentix_waiting_s": WAITING_S,
+        "agentix_critical_path_s": SERVICE_S,
+        "agentix_path_s": SERVICE_S,
+    }
+
+
+async def test_an_anonymous_call_is_a_program_of_its_own_and_leaves_no_row(start: Callable[..., Any]) -> None:
+    engine = FakeEngine()
+    system = await start(engine)
+    await system.chat()
+    assert "x-session-id" not in engine.last_headers
+    assert (await system.client.get("/v1/programs")).json()["data"] == []
+
+
+async def test_a_foreign_engine_gets_nothing_it_might_refuse(start: Callable[..., Any]) -> None:
+    engine = FakeEngine()
+    system = await start(engine, plugin=False)
+    await system.chat({"X-Agentix-Program": "p"}, vllm_xargs={"mine": 1})
+    assert engine.last_body == {**CHAT, "vllm_xargs": {"mine": 1}}
+
+
+async def test_parents_give_exact_paths(start: Callable[..., Any]) -> None:
+    engine = FakeEngine()
+    system = await start(engine)
+
+    async def call(call_id: str, parents: str) -> float:
+        await system.chat({"X-Agentix-Program": "p", "X-Agentix-Call": call_id, "X-Agentix-Parent": parents})
+        path_s = engine.last_body["vllm_xargs"]["agentix_path_s"]
+        assert isinstance(path_s, float)
+        return path_s
+
+    assert await call("root", "") == 0
+    assert await call("a", "root") == SERVICE_S
+    assert await call("b", "root") == SERVICE_S
+    assert await call("join", "a, b") == 2 * SERVICE_S
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_client_that_leaves_cancels_its_call_in_the_engine(start: Callable[..., Any], stream: bool) -> None:
+    engine = FakeEngine(mode="hang")
+    system = await start(engine)
+    call = asyncio.create_task(system.chat({"X-Agentix-Program": "p"}, stream=stream))
+    await eventually(lambda: engine.num_active == 1)
+    await leave(call)
+    await eventually(lambda: engine.num_active == 0)
+    await eventually(lambda: not system.table.calls)
+    assert engine.num_cancelled == 1
+    row = await system.program("p")
+    assert (row["num_finished"], row["num_aborted"]) == (0, 1)
+
+
+async def test_a_client_that_leaves_after_the_last_event_has_a_finished_call(start: Callable[..., Any]) -> None:
+    system = await start(FakeEngine())
+    async with system.client.stream("POST", "/v1/chat/completions", json={**CHAT, "stream": True, "user": "p"}) as answer:
+        async for line in answer.aiter_lines():
+            if line == "data: [DONE]":
+                break
+    await eventually(lambda: not system.table.calls)
+    assert (await system.program("p"))["num_finished"] == 1
+
+
+async def test_a_stream_that_breaks_ends_with_an_error_event(start: Callable[..., Any]) -> None:
+    system = await start(FakeEngine(mode="break"))
+    response = await system.chat({"X-Agentix-Program": "p"}, stream=True)
+    last = response.content.strip().split(b"\n\n")[-1]
+    assert b"broke off" in last
+    assert json.loads(last.removeprefix(b"data: "))["error"]["code"] == 502
+    assert (await system.program("p"))["num_aborted"] == 1
+
+
+async def test_an_engine_s_own_error_passes_and_costs_nothing(start: Callable[..., Any]) -> None:
+    system = await start(FakeEngine(mode="refuse"))
+    response = await system.chat({"X-Agentix-Program": "p"})
+    assert (response.status_code, response.json()) == (400, {"error": {"message": "max_tokens is too large"}})
+    row = await system.program("p")
+    assert (row["service_s"], row["num_aborted"]) == (0, 1)
+
+
+async def test_an_unreachable_engine_is_skipped_and_programs_move(start: Callable[..., Any]) -> None:
+    system = await start(FakeEngine(), extra=("http://127.0.0.1:9",), health_period_s=60, balancer="least_used")
+    response = await system.chat({"X-Agentix-Program": "p"})
+    assert response.status_code == 200
+    assert response.headers["x-agentix-engine"] == "e1"
+    health = await system.client.get("/health")
+    assert (health.status_code, health.json()["status"]) == (200, "degraded")
+
+
+async def test_without_any_engine_calls_are_refused_at_once(start: Callable[..., Any]) -> None:
+    system = await start(extra=("http://127.0.0.1:9",))
+    response = await system.chat({"X-Agentix-Program": "p"})
+    assert response.status_code == 503
+    assert int(response.headers["retry-after"]) > 0
+    assert response.json()["error"]["type"] == "overloaded_error"
+    assert system.table.calls == {}
+    assert (await system.client.get("/v1/models")).status_code == 503
+    await eventually(lambda: not system.app.state.pool.healthy())
+    assert (await system.client.get("/health")).status_code == 503
+
+
+async def test_an_engine_that_recovers_is_used_again(start: Callable[..., Any]) -> None:
+    engine = FakeEngine(healthy=False)
+    system = await start(engine)
+    await eventually(lambda: not system.app.state.pool.healthy())
+    assert (await system.chat()).status_code == 503
+    engine.healthy = True
+    await eventually(lambda: bool(system.app.state.pool.healthy()))
+    assert (await system.chat()).status_code == 200
+
+
+async def test_calls_spread_over_engines(start: Callable[..., Any]) -> None:
+    engines = [FakeEngine(), FakeEngine()]
+    system = await start(*engines, balancer="round_robin")
+    for _ in range(4):
+        await system.chat()
+    assert [len(e.requests) for e in engines] == [2, 2]
+
+
+async def test_a_long_program_stays_on_its_engine(start: Callable[..., Any]) -> None:
+    engines = [FakeEngine(), FakeEngine()]
+    system = await start(*engines)
+    long = [{"role": "user", "content": "word " * 4000}]
+    for _ in range(3):
+        await system.chat({"X-Agentix-Program": "p"}, messages=long)
+    assert sorted(len(e.requests) for e in engines) == [0, 3]
+    assert (await system.program("p"))["home_engine_id"] is not None
+
+
+async def test_a_repeated_call_id_is_served_under_another(start: Callable[..., Any]) -> None:
+    engine = FakeEngine(mode="hang")
+    system = await start(engine)
+    headers = {"X-Agentix-Program": "p", "X-Agentix-Call": "c"}
+    first = asyncio.create_task(system.chat(headers))
+    await eventually(lambda: engine.num_active == 1)
+    engine.mode = "ok"
+    assert (await system.chat(headers)).headers["x-agentix-call"] == "c#2"
+    await leave(first)
+    await eventually(lambda: not system.table.calls)
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "message"),
+    [
+        (b"{not json", 400, "not valid JSON"),
+        (b"[1]", 400, "must be a JSON object"),
+        (b"\xff\xfe", 400, "not valid JSON"),
+        (b'{"x": "' + b"y" * 2000 + b'"}', 413, "larger than 1000 bytes"),
+    ],
+)
+async def test_bad_bodies_never_reach_an_engine(start: Callable[..., Any], content: bytes, status: int, message: str) -> None:
+    engine = FakeEngine()
+    system = await start(engine, max_body_bytes=1000)
+    response = await system.client.post("/v1/chat/completions", content=content)
+    assert response.status_code == status
+    assert message in response.json()["error"]["message"]
+    assert engine.requests == []
+
+
+@pytest.mark.parametrize("header", ["X-Agentix-Program", "X-Agentix-Call", "X-Agentix-Parent"])
+async def test_a_bad_id_is_refused(start: Callable[..., Any], header: str) -> None:
+    system = await start(FakeEngine())
+    response = await system.chat({header: "x" * 257})
+    assert response.status_code == 400
+    assert "256" in response.json()["error"]["message"]
+
+
+async def test_sessions_are_opened_once_and_closed_once(start: Callable[..., Any]) -> None:
+    system = await start(FakeEngine())
+    client = system.client
+    opened = await client.post("/v1/programs", json={"program_id": "p/1", "class": "coder"})
+    assert (opened.status_code, opened.json()["class"]) == (201, "coder")
+    assert (await client.post("/v1/programs", json={"program_id": "p/1"})).status_code == 200
+    await system.chat({"X-Agentix-Program": "p/1"})
+    assert [p["id"] for p in (await client.get("/v1/programs")).json()["data"]] == ["p/1"]
+    closed = await client.delete("/v1/programs/p/1")
+    assert (closed.status_code, closed.json()["num_finished"]) == (200, 1)
+    assert (await client.delete("/v1/programs/p/1")).status_code == 404
+    made_up = await client.post("/v1/programs")
+    assert (made_up.status_code, made_up.json()["id"].startswith("program-")) == (201, True)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [({"name": "x"}, "known: class, program_id"), ({"program_id": 3}, "must be strings"), ([], "JSON object")],
+)
+async def test_a_bad_session_start_is_refused(start: Callable[..., Any], body: Any, message: str) -> None:
+    system = await start(FakeEngine())
+    response = await system.client.post("/v1/programs", json=body)
+    assert response.status_code == 400
+    assert message in response.json()["error"]["message"]
+
+
+async def test_idle_programs_are_ended(start: Callable[..., Any]) -> None:
+    system = await start(FakeEngine(), program_idle_s=0.1)
+    await system.chat({"X-Agentix-Program": "p"})
+    await eventually(lambda: not system.table.rows)
+
+
+async def test_models_and_unknown_paths(start: Callable[..., Any]) -> None:
+    system = await start(FakeEngine(), FakeEngine())
+    assert [m["id"] for m in (await system.client.get("/v1/models")).json()["data"]] == ["fake"]
+    unknown = await system.client.post("/v1/nothing")
+    assert unknown.status_code == 404
+    assert "/v1/nothing" in unknown.json()["error"]["message"]
+    assert (await system.client.get("/v1/chat/completions")).status_code == 405
+
+
+def test_bad_settings_are_named() -> None:
+    with pytest.raises(ConfigError, match="at least one engine"):
+        GatewayConfig(engines=())
+    with pytest.raises(ConfigError, match="must start with http"):
+        EngineTarget(engine_id="e", url="localhost:8000")
+    twice = (EngineTarget(engine_id="e", url="http://a"), EngineTarget(engine_id="e", url="http://b"))
+    with pytest.raises(ConfigError, match="ids must differ"):
+        GatewayConfig(engines=twice)
+    assert EngineTarget(engine_id="e", url="http://a:1/v1/").url == "http://a:1"
+    with pytest.raises(ConfigError, match="unknown balancer 'x'; known: least_used, program_affinity, round_robin"):
+        create_app(GatewayConfig(engines=twice[:1], balancer="x"))
