@@ -100,7 +100,7 @@ def _cells(values: Distribution) -> list[str]:
 
 
 def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.4g}"
+    return "–" if value is None else f"{value:.3g}"
 
 
 def _plain(console: Console, text: str) -> None:

@@ -18,6 +18,7 @@ from agentix.bench.reply import Reply, count_in, error_text
 from agentix.bench.sse import event_data
 
 _SIDE_TIMEOUT_S = 10.0  # for everything that is not a call
+_MAX_IDLE = 32  # idle connections kept: the pool looks at each of them whenever a call starts
 _NO_PROGRAMS_HERE = {404, 405, 501}  # what a server without programs says to DELETE /v1/programs/{id}
 
 
@@ -37,7 +38,7 @@ async def open_target(
     headers = {"Accept-Encoding": "identity", "User-Agent": "agentix-bench"}
     if config.api_key:
         headers["Authorization"] = f"Bearer {config.api_key}"
-    limits = httpx2.Limits(max_connections=None, max_keepalive_connections=0)
+    limits = httpx2.Limits(max_connections=None, max_keepalive_connections=_MAX_IDLE)
     async with httpx2.AsyncClient(
         base_url=config.base_url, headers=headers, limits=limits, timeout=None, transport=transport
     ) as client:

@@ -7,6 +7,7 @@ import sys
 import typer
 
 from agentix import __version__
+from agentix.cli.bench import bench
 from agentix.cli.serve import serve
 from agentix.core.errors import AgentixError
 
@@ -18,6 +19,7 @@ app = typer.Typer(
     help="Serving for LLM agents that schedules whole programs, not single requests.",
 )
 app.command("serve")(serve)
+app.command("bench")(bench)
 
 
 @app.command("version")
