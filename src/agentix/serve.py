@@ -164,8 +164,11 @@ async def _serve_gateway(
     server = _Server(config)
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     try:
-        while not server.started and not serving.done():
-            await asyncio.sleep(0.02)
+        up = asyncio.create_task(server.up.wait())
+        await asyncio.wait({up, serving}, return_when=asyncio.FIRST_COMPLETED)
+        up.cancel()
+        if serving.done():
+            serving.result()
         host, port = listener.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         model = options.model or await _first_model(targets)
@@ -185,11 +188,20 @@ async def _serve_gateway(
 
 
 class _Server(uvicorn.Server):
-    """uvicorn without its signal handlers: signals end `serve`, which ends the server and then the engines."""
+    """uvicorn that tells when it is up and leaves signals alone: they end `serve`, which ends it and then the engines."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.up = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start as usual, then say so."""
+        await super().startup(sockets)
+        self.up.set()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave signals alone."""
+        """Capture none."""
         yield
 
 

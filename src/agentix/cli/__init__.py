@@ -29,9 +29,10 @@ def version() -> None:
 
 
 def main() -> None:
-    """Entry point of `agentix`: errors raised on purpose end it with their message and status 1."""
+    """Entry point of `agentix`: what cannot start or go on ends it with one message and status 2."""
+    sys.path.insert(0, "")  # a user's own policy by dotted path is usually a file in the current directory
     try:
         app()
     except AgentixError as error:
         sys.stderr.write(f"agentix: {error}\n")
-        sys.exit(1)
+        sys.exit(2)

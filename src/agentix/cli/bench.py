@@ -12,7 +12,6 @@ from rich.console import Console
 
 from agentix.bench import BenchConfig, run_bench
 from agentix.bench.display import print_table, print_warnings, progress_display
-from agentix.core.errors import AgentixError
 
 
 def bench(
@@ -37,27 +36,23 @@ def bench(
 
     Exits with 1 if a call failed, 2 if the run could not start, 130 if it was interrupted.
     """
+    config = BenchConfig(
+        target=target,
+        workload=workload,
+        out=out,
+        num_programs=programs,
+        rate_per_s=rate,
+        seed=seed,
+        model=model,
+        api_key=api_key,
+        timeout_s=timeout,
+        max_model_len=max_model_len,
+        context_margin=context_margin,
+        end_programs=end_programs,
+    )
     console, errors = Console(), Console(stderr=True)
-    try:
-        config = BenchConfig(
-            target=target,
-            workload=workload,
-            out=out,
-            num_programs=programs,
-            rate_per_s=rate,
-            seed=seed,
-            model=model,
-            api_key=api_key,
-            timeout_s=timeout,
-            max_model_len=max_model_len,
-            context_margin=context_margin,
-            end_programs=end_programs,
-        )
-        with progress_display(errors) as on_progress:
-            result = run_bench(config, argv=sys.argv, on_progress=on_progress)
-    except AgentixError as error:
-        errors.print(f"error: {error}", markup=False, highlight=False, soft_wrap=True)
-        raise typer.Exit(2) from error
+    with progress_display(errors) as on_progress:
+        result = run_bench(config, argv=sys.argv, on_progress=on_progress)
     if as_json:
         typer.echo(json.dumps(result.document["summary"], indent=1))
     else:

@@ -22,6 +22,7 @@ import agentix
 from agentix.bench import BenchConfig, BenchError, BenchResult, run_bench
 from agentix.bench.display import progress_display
 from agentix.bench.recorder import Progress
+from agentix.cli import main
 from agentix.cli.bench import bench
 from agentix.core.errors import ConfigError
 from agentix.workload import TraceError
@@ -256,10 +257,16 @@ def test_command_says_how_many_calls_failed_and_why_first(cli: Any, fake: FakeOp
     assert "call c1: HTTP 503: [bold]full" in done.stderr
 
 
-def test_command_names_what_stops_it(cli: Any, tmp_path: Path) -> None:
-    done = cli("--workload", str(tmp_path / "none.jsonl"))
-    assert done.exit_code == 2
-    assert done.stderr == f"error: {tmp_path}/none.jsonl: cannot be read: No such file or directory\n"
+def test_command_names_what_stops_it(
+    config: BenchConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    missing = tmp_path / "none.jsonl"
+    arguments = f"agentix bench --target {config.target} --workload {missing} --programs 3 --rate 1 --out {config.out}"
+    monkeypatch.setattr(sys, "argv", arguments.split())
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert stop.value.code == 2
+    assert capsys.readouterr().err == f"agentix: {missing}: cannot be read: No such file or directory\n"
 
 
 def test_progress_on_a_terminal_is_one_live_line() -> None:

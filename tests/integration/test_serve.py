@@ -1,0 +1,143 @@
+"""`agentix serve` as a process: in front of a fake engine, and when something is wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import psutil
+import pytest
+
+from fake_engine import FakeEngine, served
+
+
+async def _start(*arguments: str, cwd: Path | None = None) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", "agentix", "serve", *arguments),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        cwd=cwd,
+        env={**os.environ, "AGENTIX_STATE_DIR": str(cwd or Path.cwd())},
+    )
+
+
+@asynccontextmanager
+async def serving(*arguments: str, cwd: Path | None = None) -> AsyncIterator[tuple[asyncio.subprocess.Process, Any]]:
+    """A running `agentix serve --json`, and what it said when it was ready."""
+    process = await _start("--json", "--port", "0", *arguments, cwd=cwd)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        line = await process.stdout.readline()
+        assert line, (await process.stderr.read()).decode()
+        yield process, json.loads(line)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.communicate()
+
+
+async def failure(*arguments: str, cwd: Path | None = None) -> tuple[int | None, str]:
+    """Exit status and standard error of an `agentix serve` that cannot start."""
+    process = await _start(*arguments, cwd=cwd)
+    _, stderr = await process.communicate()
+    return process.returncode, stderr.decode()
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+async def test_it_serves_running_engines_until_it_is_told_to_stop(signum: signal.Signals) -> None:
+    engine = FakeEngine()
+    async with served(engine.app) as url, serving("--engine-url", f"{url}/v1") as (process, ready):
+        assert ready["model"] == "fake"
+        assert ready["engines"] == [{"id": "engine-0", "url": url, "program_scheduling": False}]
+        async with httpx2.AsyncClient(trust_env=False) as client:
+            answer = await client.post(f"{ready['url']}/chat/completions", json={"messages": []}, headers={"X-Session-ID": "p"})
+            assert answer.json()["choices"][0]["message"]["content"] == "héllo"
+            assert engine.last_headers["x-session-id"] == "p"
+        process.send_signal(signum)
+        assert await process.wait() == 0
+
+
+async def test_a_call_in_flight_does_not_keep_it_from_stopping() -> None:
+    engine = FakeEngine(mode="hang")
+    async with served(engine.app) as url, serving("--engine-url", url) as (process, ready):
+        async with httpx2.AsyncClient(trust_env=False) as client:
+            call = asyncio.create_task(client.post(f"{ready['url']}/chat/completions", json={"messages": []}, timeout=60))
+            while engine.num_active == 0:
+                await asyncio.sleep(0.01)
+            process.send_signal(signal.SIGTERM)
+            assert await process.wait() == 0
+            with contextlib.suppress(httpx2.HTTPError):
+                await call
+        while engine.num_active:
+            await asyncio.sleep(0.01)
+
+
+async def test_a_user_s_own_policy_and_balancer_are_found(tmp_path: Path) -> None:
+    own = "from agentix.core import MultiLevelPolicy\nfrom agentix.core.balancers.least_used import LeastUsed as Balancer\n"
+    own += "class Policy(MultiLevelPolicy):\n    def attained_s(self, call, row):\n        return float(row.num_finished)\n"
+    (tmp_path / "mine.py").write_text(own)
+    arguments = ("--policy", "mine:Policy", "--balancer", "mine:Balancer")
+    async with served(FakeEngine().app) as url, serving("--engine-url", url, *arguments, cwd=tmp_path) as (_, ready):
+        assert ready["model"] == "fake"
+
+
+async def test_a_taken_port_is_an_error_before_anything_starts() -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        status, stderr = await failure("smollm2-135m", "--port", str(port))
+    assert status == 2
+    assert stderr == f"agentix: cannot listen on 127.0.0.1 port {port}: Address already in use; choose another with --port\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "give either a MODEL"),
+        (("m", "--engine-url", "http://x"), "give either a MODEL"),
+        (("--engine-url", "localhost:8000"), "url must start with http:// or https://"),
+        (("m", "--policy", "nope"), "unknown policy 'nope'; known: atlas, atlas_exact, fcfs, mlfq, plas, round_robin, srpt"),
+        (("m", "--policy", "srpt"), "needs knowledge of the future"),
+        (("m", "--policy", "no_module:X"), "No module named 'no_module'"),
+        (("m", "--balancer", "nope"), "unknown balancer 'nope'"),
+        (("m", "--quanta", "1,x"), "quanta_s"),
+        (("m", "--quanta", "0"), "positive"),
+        (("m", "--", "--port", "1"), "the launcher sets itself"),
+    ],
+)
+async def test_bad_arguments_are_named_in_one_line(arguments: tuple[str, ...], message: str, tmp_path: Path) -> None:
+    status, stderr = await failure("--port", "0", *arguments, cwd=tmp_path)
+    assert status == 2
+    assert message in stderr
+    assert "Traceback" not in stderr
+
+
+@pytest.mark.engine
+async def test_an_engine_that_dies_while_starting_is_explained_and_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "not-a-model").mkdir()
+    process = await _start(str(tmp_path / "not-a-model"), "--port", "0", cwd=tmp_path)
+    family: set[psutil.Process] = set()
+    reading = asyncio.create_task(process.communicate())
+    while not reading.done():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            family.update(psutil.Process(process.pid).children(recursive=True))
+        await asyncio.sleep(0.2)
+    _, stderr = reading.result()
+    assert process.returncode == 2
+    assert "engine-0 exited with status" in stderr.decode()
+    assert "config.json" in stderr.decode()
+    assert family
+    assert psutil.wait_procs(list(family), timeout=10)[1] == []
