@@ -13,7 +13,6 @@ from agentix.core.events import (
     CallAborted,
     CallArrived,
     CallFinished,
-    CallMoved,
     CallPreempted,
     CallStarted,
     Event,
@@ -42,7 +41,7 @@ class RandomShell:
         self._num_calls = 0
         self._actions = (
             *(self._nothing, self._arrive, self._arrive, self._arrive, self._start, self._start, self._start, self._preempt),
-            *(self._step, self._step, self._step, self._finish, self._abort, self._move, self._end_program),
+            *(self._step, self._step, self._step, self._finish, self._abort, self._end_program),
         )
 
     def act(self, action: int, pick: int, delay: int) -> None:
@@ -78,7 +77,8 @@ class RandomShell:
     @staticmethod
     def _attained(pick: int) -> Attained:
         """What a wider table knows of the program."""
-        return Attained(service_s=pick % 16 / 2, waiting_s=pick / 4, critical_path_s=pick % 16 / 4)
+        path_s = pick % 16 / 8 if pick % 2 else None
+        return Attained(service_s=pick % 16 / 2, waiting_s=pick / 4, critical_path_s=pick % 16 / 4, path_s=path_s)
 
     def _start(self, pick: int, delay_s: float) -> None:
         if call_id := self._pick(self._ledger.waiting, pick):
@@ -99,10 +99,6 @@ class RandomShell:
     def _abort(self, pick: int, delay_s: float) -> None:
         if call_id := self._pick(list(self._ledger.calls), pick):
             self._tell(CallAborted(now=self._now, call_id=call_id, reason="client gone"))
-
-    def _move(self, pick: int, delay_s: float) -> None:
-        if call_id := self._pick(list(self._ledger.calls), pick):
-            self._tell(CallMoved(now=self._now, call_id=call_id, engine_id=f"e{pick % 2}"))
 
     def _end_program(self, pick: int, delay_s: float) -> None:
         if program_id := self._pick(list(self._ledger.programs), pick):

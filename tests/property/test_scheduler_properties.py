@@ -17,7 +17,7 @@ from ledger import Ledger
 
 MULTI_LEVEL = ["mlfq", "plas", "atlas", "atlas_exact"]
 
-check = settings(max_examples=250, deadline=None)
+check = settings(max_examples=150, deadline=None)
 
 
 def quanta_s(config: SchedulerConfig) -> tuple[float, ...]:

@@ -139,3 +139,14 @@ def test_the_build_is_read_from_metadata(monkeypatch: pytest.MonkeyPatch, instal
 
     monkeypatch.setattr(command, "version", version)
     assert command.is_cpu_build() is expected
+
+
+@pytest.mark.parametrize(
+    ("flags", "dtype"),
+    [("sse2 avx2", "float32"), ("avx2 avx512f avx512bw", "bfloat16"), ("fp asimd bf16", "bfloat16"), (None, "bfloat16")],
+)
+def test_a_cpu_without_fast_bfloat16_computes_in_float32(flags: str | None, dtype: str, tmp_path: Path) -> None:
+    cpuinfo = tmp_path / "cpuinfo"
+    if flags is not None:
+        cpuinfo.write_text(f"processor\t: 0\nflags\t\t: {flags}\n")
+    assert command.cpu_dtype(cpuinfo) == dtype

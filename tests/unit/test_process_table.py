@@ -101,6 +101,15 @@ def test_attained_from_a_wider_table_raises_a_row_and_never_lowers_it() -> None:
     assert (row.service_s, row.waiting_s, row.critical_path_s) == (5.0, 7.0, 3.0)
 
 
+def test_a_row_tells_when_its_last_call_arrived_and_when_one_was_last_over() -> None:
+    shell = Shell()
+    shell.serve("a", 1.0)
+    shell.wait(2.0)
+    shell.arrive("b")
+    shell.wait(4.0)
+    assert (shell.row().last_arrival_s, shell.row().last_completion_s) == (3.0, 1.0)
+
+
 def test_engines_and_threads_of_a_program() -> None:
     shell = Shell()
     shell.arrive("a", engine_id="e1", thread_id="t0")

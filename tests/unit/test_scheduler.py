@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agentix.core import CallRow, InvalidTransition, ProcessTable, UnknownCall
-from agentix.core.events import Attained, Batch, CallAborted, Placed
+from agentix.core import CallRow, ConfigError, InvalidTransition, ProcessTable, UnknownCall
+from agentix.core.events import Attained, Batch, CallAborted, CallMoved, Placed
 from core_shell import Shell
 
 
@@ -233,3 +233,55 @@ def test_validate_finds_a_call_that_is_over_behind_the_schedulers_back() -> None
     shell.table.apply(CallAborted(now=0.0, call_id="a"))
     with pytest.raises(InvalidTransition, match="still queued"):
         shell.scheduler.validate()
+
+
+def test_what_a_program_waits_for_on_one_engine_counts_at_once_on_another() -> None:
+    """Engine 1 finishes a call that waited long; its sibling, which waits at engine 2, starves from that moment on."""
+    table = ProcessTable()
+    one, two = (Shell(table, policy="plas", quanta_s=(1.0,), starvation_ratio=10.0) for _ in range(2))
+    one.serve("a", 2.0)
+    one.arrive("b")
+    two.now = one.now
+    two.arrive("c")
+    two.start("c")
+    two.preempt("c")
+    one.now = 12.0
+    one.finish("b", service_s=0.0, waiting_s=18.0)
+    two.scheduler.validate()
+    two.now = 12.0
+    assert two.wait(0.0) == promoted("c")
+
+
+def test_a_call_that_moves_leaves_one_queue_and_enters_the_other() -> None:
+    table = ProcessTable()
+    one, two = Shell(table), Shell(table)
+    one.arrive("a", engine_id="1")
+    moved = CallMoved(now=1.0, call_id="a", engine_id="2")
+    assert one.scheduler.apply(moved) == []
+    assert two.scheduler.apply(moved) == [Placed(call_id="a", level=0, reason="arrival")]
+    assert (one.scheduler.order, two.scheduler.order) == ((), ("a",))
+    assert table.call("a").engine_id == "2"
+    assert table.row("p").engine_ids == ["1", "2"]
+    two.finish("a")
+    one.scheduler.validate()
+    two.scheduler.validate()
+
+
+def test_watches_of_calls_that_are_over_do_not_pile_up() -> None:
+    shell = Shell(policy="plas", quanta_s=(1.0,), starvation_ratio=1000.0)
+    shell.serve("first", 2.0)
+    for n in range(300):
+        shell.arrive(f"c{n}")
+    for n in range(300):
+        shell.finish(f"c{n}", service_s=0.1, waiting_s=0.0)
+        shell.scheduler.validate()
+
+
+def test_a_call_whose_policy_raises_is_nowhere() -> None:
+    shell = Shell(policy="srpt")
+    with pytest.raises(ConfigError, match="total work"):
+        shell.arrive("a")
+    assert shell.scheduler.order == ()
+    assert dict(shell.table.calls) == {}
+    shell.table.validate()
+    shell.scheduler.validate()

@@ -75,7 +75,7 @@ class CallArrived(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallMoved(Event):
-    """The call goes to another engine than it arrived for, say because that one cannot be reached.
+    """The call goes to another engine than it arrived for, say because that one cannot be reached; it waits there.
 
     If the old engine was the program's home, the new one is its home now.
     """

@@ -33,6 +33,7 @@ class ProcessTable:
     def __init__(self) -> None:
         self._rows: dict[str, ProgramRow] = {}
         self._calls: dict[str, CallRow] = {}
+        self._listeners: list[Callable[[ProgramRow], None]] = []
         self._handlers: dict[type[Event], Callable[[Any], None]] = {
             ProgramStarted: self._program_started,
             ProgramEnded: self._program_ended,
@@ -76,6 +77,10 @@ class ProcessTable:
             for row in self._rows.values()
             if not row.calls and now - max(row.started_s, row.last_arrival_s or 0.0, row.last_completion_s or 0.0) > idle_s
         ]
+
+    def on_totals(self, listener: Callable[[ProgramRow], None]) -> None:
+        """Have `listener` called with the row whenever a program's attained service or waiting has changed."""
+        self._listeners.append(listener)
 
     def apply(self, event: Event) -> None:
         """Change the table by one event.
@@ -135,6 +140,8 @@ class ProcessTable:
         row.last_arrival_s = event.now
         row.calls[call.call_id] = call
         self._calls[call.call_id] = call
+        if attained is not None:
+            self._tell(row)
 
     @staticmethod
     def _path_s(row: ProgramRow, parents: tuple[str, ...] | None) -> float:
@@ -155,6 +162,7 @@ class ProcessTable:
         if row.home_engine_id == call.engine_id:
             row.home_engine_id = event.engine_id
         call.engine_id = event.engine_id
+        call.running = False
         if event.engine_id not in row.engine_ids:
             row.engine_ids.append(event.engine_id)
 
@@ -199,6 +207,11 @@ class ProcessTable:
         del row.calls[call.call_id]
         del self._calls[call.call_id]
         self._drop_if_over(row)
+        self._tell(row)
+
+    def _tell(self, row: ProgramRow) -> None:
+        for listener in self._listeners:
+            listener(row)
 
     def _drop_if_over(self, row: ProgramRow) -> None:
         if row.ended and not row.calls:

@@ -15,7 +15,9 @@ from agentix.core.events import (
     CallAborted,
     CallArrived,
     CallFinished,
+    CallMoved,
     CallPreempted,
+    CallStarted,
     Event,
     Placed,
     StepCompleted,
@@ -26,6 +28,9 @@ from agentix.core.process_table import ProcessTable
 from agentix.core.program import CallRow, ProgramRow
 
 _Key = tuple[int, float, int, str]
+
+# Watches of calls that are over are swept once they outnumber the others by this many.
+_WATCH_SLACK = 64
 
 
 class BatchBudget(Protocol):
@@ -71,8 +76,9 @@ class Scheduler:
     `apply(event)` is the only door: it passes the event to the table (which several schedulers may share), keeps the
     levels, and returns the placements that followed. `choose` and `key` only answer. The shell carries a choice out
     and tells so with CallStarted and CallPreempted. A call is charged by StepCompleted; one that has used up its
-    quantum re-enters at the policy's next level. A waiting call of a starving program (W/T >= β) moves to the first
-    level, and its own W and T count from zero. Work per event: O(log n) per call it names (list insertion aside).
+    quantum re-enters at the policy's next level. A call of a starving program (W/T >= β) moves to the first level, and
+    its own W and T count from zero. CallMoved takes the call out of the queue that holds it, and into one that does not.
+    Work per event: O(log n) per call it names (list insertion aside).
     """
 
     def __init__(self, config: SchedulerConfig, table: ProcessTable) -> None:
@@ -83,22 +89,25 @@ class Scheduler:
         self._order: list[_Key] = []
         self._num_entries = 0
         self._watch: list[tuple[float, str]] = []
+        table.on_totals(self._watch_program)
 
     def apply(self, event: Event) -> list[Placed]:
         """Take in one event; returns where calls were placed because of it, in the order it happened.
 
-        Raises what `ProcessTable.apply` raises, and UnknownCall for a call of another scheduler; then nothing changed.
+        Raises what `ProcessTable.apply` raises, and UnknownCall for a call of another scheduler; then nothing changed. If
+        the policy raises for an arriving call, the call is aborted in the table before the error goes on.
         """
-        call_ids = self._call_ids(event)
-        program_id = self.table.call(call_ids[0]).program_id if call_ids else ""
+        self._check_held(event)
         self.table.apply(event)
         placed: list[Placed] = []
         match event:
             case CallArrived():
-                call, row = self._look_up(event.call_id)
-                placed.append(self._enter(call, row, self.policy.level(call, row, event.now), event.now, "arrival"))
-                if event.attained is not None:
-                    self._watch_program(event.program_id)
+                placed.append(self._arrive(event.call_id, event.now))
+            case CallMoved():
+                if event.call_id in self._entries:
+                    self._remove(event.call_id)
+                else:
+                    placed.append(self._arrive(event.call_id, event.now))
             case StepCompleted():
                 for call_id in event.call_ids:
                     placed.extend(self._charge(call_id, event.duration_s, event.now))
@@ -106,7 +115,6 @@ class Scheduler:
                 self._watch_call(*self._look_up(event.call_id))
             case CallFinished() | CallAborted():
                 self._remove(event.call_id)
-                self._watch_program(program_id)
         placed.extend(self._promote_starving(event.now))
         return placed
 
@@ -149,27 +157,34 @@ class Scheduler:
         call = self.table.call(call_id)
         return call, self.table.row(call.program_id)
 
-    def _call_ids(self, event: Event) -> tuple[str, ...]:
-        """Calls the event names that must be in this queue already; raises UnknownCall if one is not."""
-        if isinstance(event, CallArrived):
-            return ()
-        call_ids: tuple[str, ...] = getattr(event, "call_ids", None) or ((event.call_id,) if hasattr(event, "call_id") else ())
-        for call_id in call_ids:
-            self._entry(call_id)
-        return call_ids
+    def _check_held(self, event: Event) -> None:
+        """Raise UnknownCall if the event names a call that should be in this queue and is not."""
+        if isinstance(event, StepCompleted):
+            for call_id in event.call_ids:
+                self._entry(call_id)
+        elif isinstance(event, CallStarted | CallPreempted | CallFinished | CallAborted):
+            self._entry(event.call_id)
+
+    def _arrive(self, call_id: str, now: float) -> Placed:
+        call, row = self._look_up(call_id)
+        try:
+            return self._enter(call, row, self.policy.level(call, row, now), now, "arrival")
+        except Exception:
+            self.table.apply(CallAborted(now=now, call_id=call_id, reason="the policy failed", service_s=0.0, waiting_s=0.0))
+            raise
 
     def _enter(self, call: CallRow, row: ProgramRow, level: int, now: float, reason: str) -> Placed:
         """Put the call at the tail of `level` with that level's quantum."""
         old = self._entries.get(call.call_id)
-        if old is not None:
-            self._order.pop(bisect_left(self._order, old.key))
-        self._num_entries += 1
-        key = (level, self.policy.rank(call, row, now), self._num_entries, call.call_id)
+        key = (level, self.policy.rank(call, row, now), self._num_entries + 1, call.call_id)
         entry = _Entry(key, self.policy.quanta_s[level])
         if reason == "starving":
             entry.reset_waiting_s, entry.reset_service_s = call.waiting_s(now), call.service_s
         elif old is not None:
             entry.reset_waiting_s, entry.reset_service_s = old.reset_waiting_s, old.reset_service_s
+        if old is not None:
+            self._order.pop(bisect_left(self._order, old.key))
+        self._num_entries += 1
         self._entries[call.call_id] = entry
         insort(self._order, key)
         self._watch_call(call, row)
@@ -177,6 +192,7 @@ class Scheduler:
 
     def _remove(self, call_id: str) -> None:
         self._order.pop(bisect_left(self._order, self._entries.pop(call_id).key))
+        self._sweep_watch()
 
     def _charge(self, call_id: str, service_s: float, now: float) -> list[Placed]:
         entry = self._entries[call_id]
@@ -205,14 +221,18 @@ class Scheduler:
         if starves_s < entry.watched_s:
             entry.watched_s = starves_s
             heapq.heappush(self._watch, (starves_s, call.call_id))
+            self._sweep_watch()
 
-    def _watch_program(self, program_id: str) -> None:
+    def _sweep_watch(self) -> None:
+        if len(self._watch) > 2 * len(self._entries) + _WATCH_SLACK:
+            self._watch = [(e.watched_s, i) for i, e in self._entries.items() if e.watched_s < math.inf]
+            heapq.heapify(self._watch)
+
+    def _watch_program(self, row: ProgramRow) -> None:
         """The program's totals changed, and with them the moment its waiting calls starve."""
-        row = self.table.rows.get(program_id)
-        if row is not None:
-            for call in row.calls.values():
-                if call.call_id in self._entries:
-                    self._watch_call(call, row)
+        for call in row.calls.values():
+            if call.call_id in self._entries:
+                self._watch_call(call, row)
 
     def _promote_starving(self, now: float) -> list[Placed]:
         placed: list[Placed] = []
@@ -237,8 +257,17 @@ class Scheduler:
             entry.key = (level, self.policy.rank(*self._look_up(call_id), now), sequence, call_id)
         self._order = sorted(entry.key for entry in self._entries.values())
 
+    def _is_watched(self, call_id: str, entry: _Entry) -> bool:
+        """Whether the call will be looked at no later than it starves, if that is a thing to look for."""
+        if call_id not in self.table.calls:
+            return True  # a problem of its own
+        call, row = self._look_up(call_id)
+        if entry.level == 0 or call.running or self._beta is None:
+            return True
+        return entry.watched_s <= self._starves_at(call, row, entry) and (entry.watched_s, call_id) in self._watch
+
     def validate(self) -> None:
-        """Check every invariant; raises InvalidTransition with the first that is broken. O(n log n)."""
+        """Check every invariant; raises InvalidTransition with the first that is broken. O(n²)."""
         keys = sorted(entry.key for entry in self._entries.values())
         num_levels = len(self.policy.quanta_s)
         problems = [
@@ -247,6 +276,8 @@ class Scheduler:
             (all(i in self.table.calls for i in self._entries), "a call that is over is still queued"),
             (all(0 <= e.level < num_levels for e in self._entries.values()), "a level that does not exist"),
             (all(e.quantum_left_s > 0 for e in self._entries.values()), "a used-up quantum without a new place"),
+            (all(self._is_watched(i, e) for i, e in self._entries.items()), "a call that may starve unnoticed"),
+            (len(self._watch) <= 2 * len(self._entries) + _WATCH_SLACK, "watches of calls that are long over"),
         ]
         for holds, message in problems:
             if not holds:

@@ -25,7 +25,6 @@ SCHEDULER_CLASS = "agentix.engine.scheduler.ProgramScheduler"
 # A CPU engine without these works badly: it compiles for minutes, caches only 128-token blocks, batches too widely.
 CPU_ARGS: dict[str, str | None] = {
     "--enforce-eager": None,
-    "--dtype": "bfloat16",
     "--block-size": "32",
     "--max-num-seqs": "32",
 }
@@ -65,6 +64,15 @@ def is_cpu_build() -> bool:
     return False
 
 
+def cpu_dtype(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """The data type this CPU computes fast in: x86 without AVX-512 has no fast bfloat16, and prefills 4x slower in it."""
+    try:
+        words = set(cpuinfo.read_text().split())
+    except OSError:
+        words = set()
+    return "float32" if "avx2" in words and "avx512f" not in words else "bfloat16"
+
+
 def engine_command(options: EngineOptions, port: int) -> list[str]:
     """The whole command line of an engine on 127.0.0.1:`port`. Raises ConfigError for an argument that is ours to set."""
     ours: dict[str, str | None] = {
@@ -82,7 +90,7 @@ def engine_command(options: EngineOptions, port: int) -> list[str]:
 
     defaults: dict[str, str | None] = {"--enable-per-request-metrics": None, "--enable-prompt-tokens-details": None}
     if is_cpu_build():
-        defaults |= CPU_ARGS
+        defaults |= CPU_ARGS | {"--dtype": cpu_dtype()}
     ours |= {flag: value for flag, value in defaults.items() if flag not in given}
     flat = [part for flag, value in ours.items() for part in (flag, value) if part is not None]
     return [*options.command, *flat, *options.vllm_args]
