@@ -21,10 +21,14 @@ USAGE = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
 
 @dataclass
 class FakeEngine:
-    """Answers like vLLM with per-request metrics. `mode`: ok, hang, break, refuse (an error of its own), plain (no figures)."""
+    """Answers like vLLM with per-request metrics. `mode`: ok, hang, break, refuse (an error of its own), plain (no figures).
+
+    `answer` replaces what a call would get.
+    """
 
     mode: str = "ok"
     healthy: bool = True
+    answer: Response | None = None
     requests: list[tuple[dict[str, str], Any]] = field(default_factory=list)
     num_active: int = 0
     num_cancelled: int = 0
@@ -60,6 +64,8 @@ class FakeEngine:
     async def complete(self, request: Request) -> Response:
         body = await request.json()
         self.requests.append((dict(request.headers), body))
+        if self.answer is not None:
+            return self.answer
         if self.mode == "refuse":
             return JSONResponse({"error": {"message": "max_tokens is too large"}}, 400, headers={"x-engine": "fake"})
         if body.get("stream"):

@@ -112,10 +112,10 @@ class Ledger:
         call = self.calls[call_id]
         return self.now - call.arrived_s - call.service_s
 
-    def starves(self, call_id: str, beta: float) -> bool:
+    def starves(self, call_id: str, beta: float, *, by_program: bool) -> bool:
         """(W_p + W_c) / (T_p + T_c) >= beta, the call's own W and T counted from its last promotion."""
         call = self.calls[call_id]
-        program = self.programs[call.program_id]
+        program = self.programs[call.program_id] if by_program else ProgramAccount()
         waiting_s = program.waiting_s + self.waiting_s(call_id) - call.reset_waiting_s
         service_s = program.service_s + call.service_s - call.reset_service_s
         return waiting_s >= beta * service_s

@@ -81,12 +81,13 @@ async def serve(options: ServeOptions, *, on_progress: Callable[[str], None], on
     stopped = asyncio.Event()
 
     def interrupt() -> None:
-        stopped.set()
-        if task is not None:
+        if task is not None and not stopped.is_set():  # a second Ctrl-C must not cut short what the first began
             task.cancel()
+        stopped.set()
 
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(signum, interrupt)
+        if signum != signal.SIGHUP or signal.getsignal(signum) != signal.SIG_IGN:  # nohup
+            loop.add_signal_handler(signum, interrupt)
     listener = _bind(options.host, options.port)
     engines: list[LocalEngine] = []
     log_dir = state_dir() if options.model else None
@@ -111,6 +112,7 @@ def _bind(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
+        listener.listen()  # two sockets that only bind may share a port
     except OSError as error:
         listener.close()
         raise ConfigError(f"cannot listen on {host} port {port}: {error.strerror}; choose another with --port") from None
@@ -139,7 +141,10 @@ def _plugin_settings(options: ServeOptions, engine_id: str) -> dict[str, Any] | 
         return None
     settings = options.scheduler.to_mapping()
     if options.decision_log is not None:
-        options.decision_log.mkdir(parents=True, exist_ok=True)
+        try:
+            options.decision_log.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(f"cannot create the directory {options.decision_log}: {error.strerror}") from None
         settings["decision_log"] = str(options.decision_log.resolve() / f"{engine_id}.jsonl")
     return settings
 
@@ -198,6 +203,12 @@ class _Server(uvicorn.Server):
         """Start as usual, then say so."""
         await super().startup(sockets)
         self.up.set()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Shut down as usual, and let calls that were cut short tell their clients so."""
+        await super().shutdown(sockets)
+        if tasks := set(self.server_state.tasks):
+            await asyncio.wait(tasks, timeout=1.0)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

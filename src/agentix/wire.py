@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +12,7 @@ PROGRAM_HEADER = "x-agentix-program"
 THREAD_HEADER = "x-agentix-thread"
 PARENT_HEADER = "x-agentix-parent"
 CALL_HEADER = "x-agentix-call"
+ENGINE_HEADER = "x-agentix-engine"
 SESSION_HEADER = "x-session-id"
 REQUEST_ID_HEADER = "x-request-id"
 
@@ -30,9 +32,9 @@ def attained_to_xargs(attained: Attained) -> dict[str, float]:
 
 
 def attained_from_xargs(xargs: Mapping[str, Any] | None) -> Attained | None:
-    """The inverse, in the engine; None if the call brought no totals. Values that are not numbers are ignored."""
+    """The inverse, in the engine; None if the call brought no totals. What is not a finite number ≥ 0 is ignored."""
     if not xargs:
         return None
     found = {field: xargs.get(key) for field, key in _XARGS.items()}
-    values = {field: float(v) for field, v in found.items() if isinstance(v, int | float) and v >= 0}
+    values = {field: float(v) for field, v in found.items() if isinstance(v, int | float) and 0 <= v <= sys.float_info.max}
     return Attained(**values) if values else None

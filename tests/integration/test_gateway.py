@@ -12,6 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 from starlette.applications import Starlette
+from starlette.responses import JSONResponse, PlainTextResponse, StreamingResponse
 
 from agentix.core import ConfigError, ProcessTable
 from agentix.gateway import EngineTarget, GatewayConfig, create_app
@@ -146,6 +147,48 @@ async def test_a_foreign_engine_gets_nothing_it_might_refuse(start: Callable[...
     assert engine.last_body == {**CHAT, "vllm_xargs": {"mine": 1}}
 
 
+async def test_what_is_not_ascii_passes(start: Callable[..., Any]) -> None:
+    engine = FakeEngine()
+    system = await start(engine)
+    messages = [{"role": "user", "content": "half a pair: \ud800"}]
+    content = json.dumps({"user": "日本", "messages": messages})
+    response = await system.client.post("/v1/chat/completions", content=content, headers=[(b"x-mine", "é".encode())])
+    assert response.status_code == 200
+    assert dict(response.headers.raw)[b"x-agentix-program"] == "日本".encode()
+    assert engine.last_body["messages"] == messages
+    assert engine.last_headers["x-mine"].encode("latin-1") == "é".encode()
+    assert (await system.program("日本"))["num_finished"] == 1
+
+
+async def test_query_and_repeated_headers_pass_unchanged(start: Callable[..., Any]) -> None:
+    paths: list[Any] = []
+
+    async def engine(scope: Any, receive: Any, send: Any) -> None:
+        paths.append((scope["path"], scope["query_string"], [v for k, v in scope["headers"] if k == b"x-mine"]))
+        response = PlainTextResponse("ok")
+        response.set_cookie("a", "1")
+        response.set_cookie("b", "2")
+        await response(scope, receive, send)
+
+    async with served(engine) as url:
+        system = await start(extra=(url,), health_period_s=60)
+        headers = [("X-Mine", "1"), ("X-Mine", "2"), ("Host", "x/admin?")]
+        response = await system.client.post("/v1/completions?a=1&a=%202", headers=headers, json={})
+    assert paths[-1] == ("/v1/completions", b"a=1&a=%202", [b"1", b"2"])
+    assert [c.split(";")[0] for c in response.headers.get_list("set-cookie")] == ["a=1", "b=2"]
+
+
+async def test_a_client_never_gets_another_one_s_cookies(start: Callable[..., Any]) -> None:
+    engine = FakeEngine(answer=JSONResponse({}, headers={"set-cookie": "session=secret"}))
+    system = await start(engine)
+    await system.chat()
+    system.client.cookies.clear()
+    await system.chat()
+    assert "cookie" not in engine.last_headers
+    await system.chat({"Cookie": "mine=1"})
+    assert engine.last_headers["cookie"] == "mine=1"
+
+
 async def test_parents_give_exact_paths(start: Callable[..., Any]) -> None:
     engine = FakeEngine()
     system = await start(engine)
@@ -193,6 +236,44 @@ async def test_a_stream_that_breaks_ends_with_an_error_event(start: Callable[...
     assert b"broke off" in last
     assert json.loads(last.removeprefix(b"data: "))["error"]["code"] == 502
     assert (await system.program("p"))["num_aborted"] == 1
+
+
+async def test_a_stream_that_breaks_after_its_last_event_is_complete(start: Callable[..., Any]) -> None:
+    async def events() -> AsyncIterator[bytes]:
+        yield b"data: [DONE]\n\n"
+        await asyncio.sleep(0.05)
+        raise ConnectionError("the engine dies here")
+
+    system = await start(FakeEngine(answer=StreamingResponse(events(), media_type="text/event-stream")))
+    response = await system.chat({"X-Agentix-Program": "p"}, stream=True)
+    assert response.content == b"data: [DONE]\n\n"
+    assert (await system.program("p"))["num_finished"] == 1
+
+
+async def test_a_fault_of_our_own_has_openai_s_shape_and_ends_the_call(
+    start: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: Any) -> None:
+        raise RuntimeError
+
+    system = await start(FakeEngine())
+    monkeypatch.setattr("agentix.gateway.relay.upstream_headers", fail)
+    response = await system.chat()
+    assert (response.status_code, response.json()["error"]["type"]) == (500, "server_error")
+    assert not system.table.calls
+
+
+@pytest.mark.parametrize("path", ["/v1/completions", "/v1/programs"])
+async def test_a_client_that_leaves_while_it_sends_is_no_error(start: Callable[..., Any], path: str) -> None:
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None: ...
+
+    system = await start(FakeEngine())
+    scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": []}
+    await system.app(scope, receive, send)  # raises nothing that a server would log
+    assert not system.table.calls
 
 
 async def test_an_engine_s_own_error_passes_and_costs_nothing(start: Callable[..., Any]) -> None:
@@ -270,19 +351,22 @@ async def test_a_repeated_call_id_is_served_under_another(start: Callable[..., A
         (b"{not json", 400, "not valid JSON"),
         (b"[1]", 400, "must be a JSON object"),
         (b"\xff\xfe", 400, "not valid JSON"),
-        (b'{"x": "' + b"y" * 2000 + b'"}', 413, "larger than 1000 bytes"),
+        (b'{"x":' + b"[" * 900, 400, "not valid JSON"),
+        (b'{"x":' + b"[" * 1900, 400, "nested too deeply"),
+        (b'{"x": "' + b"y" * 3000 + b'"}', 413, "larger than 2000 bytes"),
     ],
 )
 async def test_bad_bodies_never_reach_an_engine(start: Callable[..., Any], content: bytes, status: int, message: str) -> None:
     engine = FakeEngine()
-    system = await start(engine, max_body_bytes=1000)
-    response = await system.client.post("/v1/chat/completions", content=content)
-    assert response.status_code == status
-    assert message in response.json()["error"]["message"]
+    system = await start(engine, max_body_bytes=2000)
+    for path in ("/v1/chat/completions", "/v1/programs"):
+        response = await system.client.post(path, content=content)
+        assert response.status_code == status
+        assert message in response.json()["error"]["message"]
     assert engine.requests == []
 
 
-@pytest.mark.parametrize("header", ["X-Agentix-Program", "X-Agentix-Call", "X-Agentix-Parent"])
+@pytest.mark.parametrize("header", ["X-Agentix-Program", "X-Agentix-Call", "X-Agentix-Parent", "X-Agentix-Thread"])
 async def test_a_bad_id_is_refused(start: Callable[..., Any], header: str) -> None:
     system = await start(FakeEngine())
     response = await system.chat({header: "x" * 257})
@@ -307,11 +391,16 @@ async def test_sessions_are_opened_once_and_closed_once(start: Callable[..., Any
 
 @pytest.mark.parametrize(
     ("body", "message"),
-    [({"name": "x"}, "known: class, program_id"), ({"program_id": 3}, "must be strings"), ([], "JSON object")],
+    [
+        ({"class": "\ud800"}, "printable"),
+        ({"name": "x"}, "known: class, program_id"),
+        ({"program_id": 3}, "must be strings"),
+        ([], "JSON object"),
+    ],
 )
 async def test_a_bad_session_start_is_refused(start: Callable[..., Any], body: Any, message: str) -> None:
     system = await start(FakeEngine())
-    response = await system.client.post("/v1/programs", json=body)
+    response = await system.client.post("/v1/programs", content=json.dumps(body))
     assert response.status_code == 400
     assert message in response.json()["error"]["message"]
 
@@ -320,6 +409,12 @@ async def test_idle_programs_are_ended(start: Callable[..., Any]) -> None:
     system = await start(FakeEngine(), program_idle_s=0.1)
     await system.chat({"X-Agentix-Program": "p"})
     await eventually(lambda: not system.table.rows)
+
+
+async def test_an_engine_that_lists_no_models_hides_no_other(start: Callable[..., Any]) -> None:
+    async with served(PlainTextResponse("ok")) as url:
+        system = await start(FakeEngine(), extra=(url,))
+        assert [m["id"] for m in (await system.client.get("/v1/models")).json()["data"]] == ["fake"]
 
 
 async def test_models_and_unknown_paths(start: Callable[..., Any]) -> None:
@@ -336,6 +431,10 @@ def test_bad_settings_are_named() -> None:
         GatewayConfig(engines=())
     with pytest.raises(ConfigError, match="must start with http"):
         EngineTarget(engine_id="e", url="localhost:8000")
+    with pytest.raises(ConfigError, match="Invalid port"):
+        EngineTarget(engine_id="e", url="http://host:port")
+    with pytest.raises(ConfigError, match="no credentials"):
+        EngineTarget(engine_id="e", url="http://user:secret@host")
     twice = (EngineTarget(engine_id="e", url="http://a"), EngineTarget(engine_id="e", url="http://b"))
     with pytest.raises(ConfigError, match="ids must differ"):
         GatewayConfig(engines=twice)

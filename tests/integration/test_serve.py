@@ -18,6 +18,8 @@ import httpx2
 import psutil
 import pytest
 
+import agentix.serve
+from agentix.core import ConfigError
 from fake_engine import FakeEngine, served
 
 
@@ -69,19 +71,60 @@ async def test_it_serves_running_engines_until_it_is_told_to_stop(signum: signal
         assert await process.wait() == 0
 
 
-async def test_a_call_in_flight_does_not_keep_it_from_stopping() -> None:
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_call_in_flight_does_not_keep_it_from_stopping(stream: bool) -> None:
     engine = FakeEngine(mode="hang")
     async with served(engine.app) as url, serving("--engine-url", url) as (process, ready):
         async with httpx2.AsyncClient(trust_env=False) as client:
-            call = asyncio.create_task(client.post(f"{ready['url']}/chat/completions", json={"messages": []}, timeout=60))
+            call = asyncio.create_task(client.post(f"{ready['url']}/chat/completions", json={"stream": stream}, timeout=60))
             while engine.num_active == 0:
                 await asyncio.sleep(0.01)
             process.send_signal(signal.SIGTERM)
             assert await process.wait() == 0
-            with contextlib.suppress(httpx2.HTTPError):
-                await call
+            answer = await call
+        assert answer.status_code == (200 if stream else 503)
+        assert json.loads(answer.text.split("data: ")[-1])["error"]["code"] == 503
+        assert process.stderr is not None
+        assert "Traceback" not in (await process.stderr.read()).decode()
         while engine.num_active:
             await asyncio.sleep(0.01)
+
+
+async def test_nohup_keeps_it_running() -> None:
+    signal_before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        async with served(FakeEngine().app) as url, serving("--engine-url", url) as (process, ready):
+            process.send_signal(signal.SIGHUP)
+            async with httpx2.AsyncClient(trust_env=False) as client:
+                assert (await client.get(f"{ready['url']}/programs")).status_code == 200
+            assert process.returncode is None
+    finally:
+        signal.signal(signal.SIGHUP, signal_before)
+
+
+async def test_a_second_ctrl_c_does_not_cut_the_first_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped: list[Any] = []
+
+    async def interrupted(*arguments: Any) -> list[Any]:
+        os.kill(os.getpid(), signal.SIGINT)
+        await asyncio.sleep(60)
+        return []
+
+    async def stop(engines: Any) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        await asyncio.sleep(0.05)
+        stopped.append(engines)
+
+    monkeypatch.setattr(agentix.serve, "_start_local", interrupted)
+    monkeypatch.setattr(agentix.serve, "stop", stop)
+    options = agentix.serve.ServeOptions(model="m", port=0)
+    await asyncio.create_task(agentix.serve.serve(options, on_progress=print, on_ready=print))
+    assert stopped == [[]]
+
+
+async def test_two_that_start_at_once_cannot_have_one_port() -> None:
+    with agentix.serve._bind("127.0.0.1", 0) as first, pytest.raises(ConfigError, match="Address already in use"):
+        agentix.serve._bind("127.0.0.1", first.getsockname()[1])
 
 
 async def test_a_user_s_own_policy_and_balancer_are_found(tmp_path: Path) -> None:
@@ -116,6 +159,7 @@ async def test_a_taken_port_is_an_error_before_anything_starts() -> None:
         (("m", "--quanta", "1,x"), "quanta_s"),
         (("m", "--quanta", "0"), "positive"),
         (("m", "--", "--port", "1"), "the launcher sets itself"),
+        (("m", "--decision-log", "/dev/null/x"), "cannot create the directory /dev/null/x"),
     ],
 )
 async def test_bad_arguments_are_named_in_one_line(arguments: tuple[str, ...], message: str, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 import httpx2
 import psutil
 import pytest
+from openai import OpenAI
 
 from agentix.core import ProcessTable, Scheduler, SchedulerConfig
 from agentix.core.events import ProgramEnded, ProgramStarted, from_record
@@ -106,6 +107,18 @@ def test_a_call_and_a_stream_come_back_and_the_program_s_row_tells_what_they_had
     assert second["num_finished"] == 2
     assert second["service_s"] > first["service_s"]
     assert second["critical_path_s"] == pytest.approx(second["service_s"])
+
+
+def test_the_openai_sdk_works_as_the_readme_shows(system: Running) -> None:
+    with OpenAI(base_url=system.url, api_key="none", default_headers={"X-Agentix-Program": "research-42"}) as client:
+        question: Any = [{"role": "user", "content": "What is the capital of France?"}]
+        answer = client.chat.completions.create(model="smollm2-135m", messages=question, max_tokens=24, temperature=0)
+        assert "Paris" in (answer.choices[0].message.content or "")
+        chunks = client.chat.completions.create(
+            model="smollm2-135m", messages=question, max_tokens=24, temperature=0, stream=True
+        )
+        assert "Paris" in "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
+    assert system.program("research-42")["num_finished"] == 2
 
 
 def test_completions_and_models_are_served(system: Running) -> None:

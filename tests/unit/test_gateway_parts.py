@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
+import time
 
 import pytest
 from hypothesis import given
@@ -12,8 +14,8 @@ from hypothesis import strategies as st
 from agentix.core.events import Attained
 from agentix.gateway.accounting import Account, StreamAccount, read_account, read_json
 from agentix.gateway.errors import HTTPError
-from agentix.gateway.identity import identify
-from agentix.gateway.upstream import client_headers, estimate_tokens
+from agentix.gateway.identity import Identity, identify
+from agentix.gateway.upstream import client_headers, estimate_tokens, upstream_headers
 from agentix.wire import attained_from_xargs, attained_to_xargs
 from fake_engine import METRICS, USAGE, sse
 
@@ -47,13 +49,30 @@ def test_bytes_that_are_not_events_pass_untouched(data: bytes) -> None:
     assert b"".join(stream.feed(data)) + stream.close() == data
 
 
+@pytest.mark.parametrize("event", [b'data: [{"usage": {}}]\n\n', b'data: {"usage": {' + b'"x":{' * 100_000 + b"\n\n"])
+def test_events_that_only_look_like_usage_pass(event: bytes) -> None:
+    assert list(StreamAccount(keep_usage=False).feed(event)) == [event]
+
+
+def test_a_large_event_in_small_pieces_takes_no_quadratic_search() -> None:
+    stream, piece = StreamAccount(keep_usage=False), b"x" * 1448
+    began = time.perf_counter()
+    for _ in range(700):
+        assert list(stream.feed(piece)) == []
+    assert time.perf_counter() - began < 2  # 0.1 s; searched from its start each time, 9 s
+
+
 def test_usage_beside_a_choice_is_never_left_out() -> None:
     event = sse({"choices": [{"delta": {}}], "usage": USAGE})
     assert list(StreamAccount(keep_usage=False).feed(event)) == [event]
 
 
 @pytest.mark.parametrize(
-    "answer", [None, [], "x", {}, {"usage": None, "metrics": None}, {"usage": 3, "metrics": {"queue_time_ms": "x"}}]
+    "answer",
+    [
+        *(None, [], "x", {}, {"usage": None, "metrics": None}, {"usage": 3, "metrics": {"queue_time_ms": "x"}}),
+        *({"metrics": {"queue_time_ms": ms, "time_to_first_token_ms": ms}} for ms in (-1.0, math.nan, math.inf, 10**400)),
+    ],
 )
 def test_an_answer_without_figures_has_an_empty_account(answer: object) -> None:
     assert read_account(answer) == Account()
@@ -62,10 +81,12 @@ def test_an_answer_without_figures_has_an_empty_account(answer: object) -> None:
 def test_a_complete_answer_s_account() -> None:
     assert read_json(json.dumps({"usage": USAGE, "metrics": METRICS}).encode()) == ACCOUNT
     assert read_json(b"not json") == Account()
+    assert read_json(b"[" * 100_000) == Account()
 
 
 def test_a_call_of_one_token_has_no_generation_time() -> None:
-    assert read_account({"metrics": {"time_to_first_token_ms": 10.0, "generation_time_ms": None}}).service_s == 0.01
+    for nothing in (None, "x", -1):
+        assert read_account({"metrics": {"time_to_first_token_ms": 10.0, "generation_time_ms": nothing}}).service_s == 0.01
 
 
 def test_parents_unknown_none_and_some_are_three_things() -> None:
@@ -80,6 +101,13 @@ def test_an_anonymous_call_is_named_after_itself() -> None:
     assert identity.program_id == "anonymous-c"
 
 
+def test_ids_are_utf8_in_headers_and_the_same_in_bodies() -> None:
+    assert identify({"x-agentix-program": "é日".encode().decode("latin-1")}, {}).program_id == "é日"
+    assert identify({"x-agentix-program": "\xe9"}, {}).program_id == "é"
+    assert identify({}, {"user": " é日 "}).program_id == "é日"
+    assert identify({}, {"user": " "}).anonymous
+
+
 @pytest.mark.parametrize("program_id", ["\x00", "a\tb", "x" * 257])
 def test_ids_that_would_break_a_log_or_a_header_are_refused(program_id: str) -> None:
     with pytest.raises(HTTPError, match="printable"):
@@ -92,11 +120,27 @@ def test_tokens_are_estimated_from_text_wherever_it_stands() -> None:
     assert estimate_tokens({"prompt": "x" * 40}) == 10
     assert estimate_tokens({"prompt": [1, 2, 3]}) == 3
     assert estimate_tokens({}) == 0
+    nested: list[object] = ["x" * 40]
+    for _ in range(10_000):
+        nested = [nested]
+    assert estimate_tokens({"messages": nested}) == 10
 
 
 def test_headers_of_the_engine_s_connection_stay_there() -> None:
-    headers = {"Content-Length": "3", "Connection": "close", "X-Mine": "1", "Transfer-Encoding": "chunked"}
-    assert client_headers(headers) == [("X-Mine", "1")]
+    dropped = [
+        (b"Content-Length", b"3"),
+        (b"Connection", b"close, x-Hop"),
+        (b"X-Hop", b"1"),
+        (b"Transfer-Encoding", b"chunked"),
+    ]
+    kept = [(b"X-Mine", "é".encode()), (b"Set-Cookie", b"a=1"), (b"Set-Cookie", b"b=2")]
+    theirs = [(b"x-agentix-engine", b"of another gateway")]
+    ours = [(b"x-agentix-program", "é".encode()), (b"x-agentix-call", b"c"), (b"x-agentix-engine", b"e0")]
+    assert client_headers([*dropped, *kept, *theirs], Identity(program_id="é", call_id="c"), "c", "e0") == [*kept, *ours]
+    assert upstream_headers([*dropped, *kept], Identity(program_id="é", call_id="c"), "c#2") == [
+        *kept,
+        *[(b"accept-encoding", b"identity"), (b"x-request-id", b"c#2"), (b"x-session-id", "é".encode())],
+    ]
 
 
 _seconds = st.floats(0, 1e6)

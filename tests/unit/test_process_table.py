@@ -8,6 +8,7 @@ import pytest
 
 from agentix.core import InvalidTransition, ProcessTable, UnknownProgram
 from agentix.core.events import Attained, CallArrived, CallFinished, CallMoved, ProgramStarted, StepCompleted
+from agentix.core.program import MAX_PATHS
 from core_shell import Shell
 
 
@@ -202,3 +203,15 @@ def test_a_negative_figure_from_outside_is_refused(figure: float) -> None:
         with pytest.raises(InvalidTransition, match="negative"):
             shell.table.apply(event)
     assert shell.call("a").service_s == shell.row().service_s == 0.0
+
+
+def test_a_program_that_never_ends_does_not_grow_for_ever() -> None:
+    """The paths of its latest calls are kept; for a parent from long ago the scalar stands in."""
+    shell = Shell()
+    for n in range(MAX_PATHS + 100):
+        shell.serve(f"c{n}", 1.0, parents=())
+    assert len(shell.row().path_s) == MAX_PATHS
+    shell.arrive("recent", parents=(f"c{MAX_PATHS + 99}",))
+    assert shell.call("recent").path_s == 1.0
+    shell.arrive("late", parents=("c0",))
+    assert shell.call("late").path_s == shell.row().critical_path_s

@@ -105,6 +105,19 @@ def test_a_waiting_call_is_promoted_when_waiting_reaches_beta_times_service() ->
     assert shell.wait(0.5) == promoted("b")
 
 
+def test_mlfq_judges_starvation_by_the_call_alone() -> None:
+    """The program has waited 90 s for 2 s of service, which is nothing to a call that starves after β · 1 s = 3 s."""
+    shell = Shell(policy="mlfq", quanta_s=(1.0, 4.0), starvation_ratio=3.0)
+    shell.arrive("a")
+    shell.wait(90.0)
+    shell.step(2.0, "a")
+    shell.finish("a")
+    shell.arrive("b")
+    assert shell.step(1.0, "b") == demoted("b", 1)
+    assert shell.wait(2.5) == []
+    assert shell.wait(0.5) == promoted("b")
+
+
 def test_without_beta_no_call_is_promoted() -> None:
     shell = Shell(policy="plas", quanta_s=(1.0, 4.0))
     shell.serve("a", 2.0)

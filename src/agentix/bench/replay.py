@@ -134,15 +134,13 @@ def request_body(program: PlannedProgram, call: Call, *, model: str) -> dict[str
 
 def request_headers(program: PlannedProgram, call: Call) -> dict[str, str]:
     """Who is calling: program, thread, call and parents for Agentix; the session for routers that know only that."""
-    headers = {
+    return {
         wire.PROGRAM_HEADER: program.program_id,
         wire.THREAD_HEADER: program.threads[call.call_id],
         wire.CALL_HEADER: header_safe(call.call_id),
+        wire.PARENT_HEADER: ",".join(header_safe(parent) for parent in call.parents),  # empty: a root call
         wire.SESSION_HEADER: program.program_id,
     }
-    if call.parents:
-        headers[wire.PARENT_HEADER] = ",".join(header_safe(parent) for parent in call.parents)
-    return headers
 
 
 def _ready_s(program: PlannedProgram, parents: Sequence[CallRecord]) -> float:

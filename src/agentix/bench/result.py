@@ -78,7 +78,7 @@ def write_result(result: BenchResult, path: Path) -> None:
 def _described(setup: Setup) -> dict[str, Any]:
     config = setup.config
     return {
-        "command": _without_secrets(setup.argv, config),
+        "command": _publishable(setup.argv, config),
         "agentix_version": agentix.__version__,
         "run_id": setup.run_id,
         "started_at": setup.started_at.isoformat(),
@@ -96,9 +96,11 @@ def _described(setup: Setup) -> dict[str, Any]:
     }
 
 
-def _without_secrets(argv: Sequence[str], config: BenchConfig) -> list[str]:
-    """The command line with the API key taken out."""
-    return [argument.replace(config.api_key, "***") if config.api_key else argument for argument in argv]
+def _publishable(argv: Sequence[str], config: BenchConfig) -> list[str]:
+    """The command line without the API key and without where things lie on this machine: paths become file names."""
+    paths = {str(config.workload): config.workload.name, str(config.out): config.out.name}
+    words = [Path(argv[0]).name, *(paths.get(argument, argument) for argument in argv[1:])] if argv else []
+    return [word.replace(config.api_key, "***") if config.api_key else word for word in words]
 
 
 def _program(program: ProgramRecord) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -80,18 +81,18 @@ def serve(
         start_timeout_s=start_timeout,
     )
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    with console.status("starting") as status:
+    on_terminal = console.is_terminal and not as_json
+    with console.status("starting") if on_terminal else nullcontext() as status:
 
         def on_progress(line: str) -> None:
-            if as_json:
-                return
-            if console.is_terminal:
+            if status is not None:
                 status.update(line)
-            else:
+            elif not as_json:
                 console.print(line, markup=False)
 
         def on_ready(ready: Ready) -> None:
-            status.stop()
+            if status is not None:
+                status.stop()
             typer.echo(_as_json(ready) if as_json else _greeting(ready))
 
         asyncio.run(run(options, on_progress=on_progress, on_ready=on_ready))

@@ -19,7 +19,7 @@ from agentix.core.events import (
     ProgramStarted,
     StepCompleted,
 )
-from agentix.core.program import CallRow, ProgramRow
+from agentix.core.program import MAX_PATHS, CallRow, ProgramRow
 
 
 class ProcessTable:
@@ -199,6 +199,8 @@ class ProcessTable:
         row.waiting_s += waiting_s
         row.critical_path_s = max(row.critical_path_s, call.scalar_s + service_s)
         row.path_s[call.call_id] = call.path_s + service_s
+        if len(row.path_s) > MAX_PATHS:
+            del row.path_s[next(iter(row.path_s))]
         row.last_completion_s = event.now
         if isinstance(event, CallFinished):
             row.num_finished += 1

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+MAX_PATHS = 1024
+
 
 @dataclass(slots=True, kw_only=True)
 class CallRow:
@@ -37,8 +39,9 @@ class ProgramRow:
     service_s        attained service T as PLAS defines it: sum of t over the program's calls that are over (eq. 1)
     critical_path_s  attained service T as ATLAS defines it: longest path of service seen so far, one scalar (alg. 1)
     waiting_s        W: time its calls that are over spent queued
-    path_s           per call that is over, the longest path of service that ends with it: lets a later call that
-                     names its parents start from the exact maximum (eq. 2)
+    path_s           per call that is over (the last MAX_PATHS of them, since a program may go on for weeks), the longest
+                     path of service that ends with it: lets a later call that names its parents start from the exact
+                     maximum (eq. 2)
     engine_ids       engines it has used, in order of first use
     home_engine_id   engine that holds its long context, if the balancer has pinned it
     calls            its active calls by id

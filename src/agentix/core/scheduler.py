@@ -120,8 +120,7 @@ class Scheduler:
 
     def choose(self, now: float, budget: BatchBudget) -> Batch:
         """The batch that should run from `now` on: calls in order until the first that does not fit."""
-        if self.policy.reranks:
-            self._rerank(now)
+        self.rerank(now)
         run: list[str] = []
         for key in self._order:
             if not budget.take(self.table.calls[key[-1]]):
@@ -133,6 +132,15 @@ class Scheduler:
             admit=tuple(c for c in run if not self.table.calls[c].running),
             preempt=tuple(k[-1] for k in self._order if self.table.calls[k[-1]].running and k[-1] not in chosen),
         )
+
+    def rerank(self, now: float) -> bool:
+        """Establish the order afresh if the policy's ranks may have changed; returns whether they may. O(n log n)."""
+        if self.policy.reranks:
+            for call_id, entry in self._entries.items():
+                level, _, sequence, _ = entry.key
+                entry.key = (level, self.policy.rank(*self._look_up(call_id), now), sequence, call_id)
+            self._order = sorted(entry.key for entry in self._entries.values())
+        return self.policy.reranks
 
     def key(self, call_id: str) -> _Key:
         """The call's place in the total order of this queue: (level, rank, entry, id), smaller first."""
@@ -208,8 +216,9 @@ class Scheduler:
         """When (W_p + W_c) / (T_p + T_c) reaches β if the call is not served until then; inf without β."""
         if self._beta is None:
             return math.inf
-        service_s = row.service_s + call.service_s - entry.reset_service_s
-        own_waiting_s = self._beta * service_s - row.waiting_s + entry.reset_waiting_s
+        program_s, program_waiting_s = (row.service_s, row.waiting_s) if self.policy.starves_by_program else (0.0, 0.0)
+        service_s = program_s + call.service_s - entry.reset_service_s
+        own_waiting_s = self._beta * service_s - program_waiting_s + entry.reset_waiting_s
         return call.arrived_s + call.service_s + own_waiting_s
 
     def _watch_call(self, call: CallRow, row: ProgramRow) -> None:
@@ -250,12 +259,6 @@ class Scheduler:
             else:
                 self._watch_call(call, row)
         return placed
-
-    def _rerank(self, now: float) -> None:
-        for call_id, entry in self._entries.items():
-            level, _, sequence, _ = entry.key
-            entry.key = (level, self.policy.rank(*self._look_up(call_id), now), sequence, call_id)
-        self._order = sorted(entry.key for entry in self._entries.values())
 
     def _is_watched(self, call_id: str, entry: _Entry) -> bool:
         """Whether the call will be looked at no later than it starves, if that is a thing to look for."""

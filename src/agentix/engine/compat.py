@@ -17,6 +17,7 @@ _METHODS = (
     "schedule",
     "update_from_output",
     "_preempt_request",
+    "_handle_stopped_request",
     "_free_request",
 )
 _ATTRIBUTES = ("requests", "policy", "waiting", "kv_holding_waiting", "running", "vllm_config")

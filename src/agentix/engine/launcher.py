@@ -26,6 +26,7 @@ from pathlib import Path
 
 import httpx2
 
+from agentix.core.errors import ConfigError
 from agentix.engine.command import EngineOptions, check_memory, engine_command, engine_environment
 from agentix.engine.errors import EngineStartError, EngineStopError
 from agentix.engine.process_group import end_group
@@ -88,7 +89,10 @@ async def start_engines(
     """
     check_memory(options)
     directory = log_dir or state_dir()
-    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"cannot create the directory of logs {directory}: {error.strerror}") from None
     engines: list[LocalEngine] = []
     waits: list[asyncio.Task[None]] = []
     try:

@@ -14,8 +14,8 @@ _Key = tuple[int, float, int, str]
 class ProgramQueue(RequestQueue):  # type: ignore[misc]  # vLLM is not typed for strict checking
     """vLLM's RequestQueue, sorted by `key_of(request_id)`; "prepending" means adding, since the key is the place.
 
-    A key may change while the request waits; `reposition` then moves it. Adding, removing and moving cost a binary
-    search and a list insertion.
+    A key may change while the request waits; `reposition` then moves it. A request stands here once, however often it is
+    added. Adding, removing and moving cost a binary search and a list insertion.
     """
 
     def __init__(self, key_of: Callable[[str], _Key]) -> None:
@@ -25,8 +25,9 @@ class ProgramQueue(RequestQueue):  # type: ignore[misc]  # vLLM is not typed for
         self._requests: dict[str, Any] = {}
 
     def add_request(self, request: Any) -> None:
-        """Insert at the place of the request's key."""
+        """Insert at the place of the request's key, or move there if it waits here already."""
         key = self._key_of(request.request_id)
+        self.remove_requests([request])
         insort(self._order, key)
         self._keys[request.request_id] = key
         self._requests[request.request_id] = request
@@ -66,8 +67,12 @@ class ProgramQueue(RequestQueue):  # type: ignore[misc]  # vLLM is not typed for
         """Move the request, if it waits here, to the place of its present key."""
         request = self._requests.get(request_id)
         if request is not None:
-            self.remove_request(request)
             self.add_request(request)
+
+    def resort(self) -> None:
+        """Take over every request's present key."""
+        self._keys = {request_id: self._key_of(request_id) for request_id in self._requests}
+        self._order = sorted(self._keys.values())
 
     def __bool__(self) -> bool:
         return bool(self._order)

@@ -24,6 +24,7 @@ from agentix.core.events import (
     CallPreempted,
     CallStarted,
     Event,
+    Placed,
     ProgramEnded,
     StepCompleted,
     log_line,
@@ -61,7 +62,7 @@ class ProgramScheduler(AsyncScheduler):  # type: ignore[misc]  # vLLM is not typ
         self.policy = SchedulingPolicy.PRIORITY
         self.waiting = ProgramQueue(self.core.key)
         self.kv_holding_waiting = ProgramQueue(self.core.key)
-        self._scheduled_s: dict[int, float] = {}
+        self._in_flight: dict[int, tuple[float, tuple[str, ...]]] = {}  # oldest first: when scheduled, which calls
         self._last_output_s = 0.0
         self._swept_s = time.monotonic()
         path = self.settings.decision_log
@@ -88,24 +89,28 @@ class ProgramScheduler(AsyncScheduler):  # type: ignore[misc]  # vLLM is not typ
 
     def schedule(self, *args: Any, **kwargs: Any) -> Any:
         """One step: vLLM fills its batch from the queue in program order; calls that entered it are now running."""
+        if self.core.rerank(time.monotonic()):
+            self.waiting.resort()
+            self.kv_holding_waiting.resort()
         output = super().schedule(*args, **kwargs)
         now = time.monotonic()
         for call_id in output.num_scheduled_tokens:
             if not self.programs.call(call_id).running:
                 self._apply(CallStarted(now=now, call_id=call_id))
         if output.num_scheduled_tokens:
-            self._scheduled_s[id(output)] = now
+            self._in_flight[id(output)] = (now, tuple(output.num_scheduled_tokens))
         return output
 
     def update_from_output(self, scheduler_output: Any, model_runner_output: Any) -> Any:
         """A step's output has returned: charge the step, then let vLLM take it in (calls may finish in there)."""
         now = time.monotonic()
-        scheduled_s = self._scheduled_s.pop(id(scheduler_output), None)
-        if scheduled_s is not None:
+        step = self._in_flight.pop(id(scheduler_output), None)
+        if step is not None:
+            scheduled_s, call_ids = step
             # With asynchronous scheduling a step is scheduled while the one before it still runs.
             started_s = max(scheduled_s, self._last_output_s)
             self._last_output_s = now
-            active = tuple(c for c in scheduler_output.num_scheduled_tokens if c in self.programs.calls)
+            active = tuple(c for c in call_ids if c in self.programs.calls)
             self._apply(StepCompleted(now=now, duration_s=now - started_s, call_ids=active))
         return super().update_from_output(scheduler_output, model_runner_output)
 
@@ -115,29 +120,51 @@ class ProgramScheduler(AsyncScheduler):  # type: ignore[misc]  # vLLM is not typ
             self._apply(CallPreempted(now=time.monotonic(), call_id=request.request_id))
         super()._preempt_request(request, *args, **kwargs)
 
+    def _handle_stopped_request(self, request: Request) -> Any:
+        """An answer has ended; a streaming-input session goes back to the queue, for its next piece."""
+        finished = super()._handle_stopped_request(request)
+        if not finished and self.programs.call(request.request_id).running:
+            self._apply(CallPreempted(now=time.monotonic(), call_id=request.request_id))
+        return finished
+
     def _free_request(self, request: Request, *args: Any, **kwargs: Any) -> Any:
         """The request is over, finished or aborted."""
         now = time.monotonic()
-        program_id = self.programs.call(request.request_id).program_id
+        call = self.programs.call(request.request_id)
         if request.status in _UNFINISHED:
-            self._apply(CallAborted(now=now, call_id=request.request_id, reason=str(request.status)))
+            service_s = call.service_s + self._unreturned_s(call.call_id, now)
+            self._apply(CallAborted(now=now, call_id=call.call_id, reason=str(request.status), service_s=service_s))
         else:
             self._apply(CallFinished(now=now, call_id=request.request_id, output_tokens=request.num_output_tokens))
-        if request.session_id is None:
-            self._apply(ProgramEnded(now=now, program_id=program_id))
+        if not request.session_id:
+            self._apply(ProgramEnded(now=now, program_id=call.program_id))
         return super()._free_request(request, *args, **kwargs)
+
+    def _unreturned_s(self, call_id: str, now: float) -> float:
+        """Service of the call in the step that runs now, whose output will find it gone."""
+        scheduled_s, call_ids = next(iter(self._in_flight.values()), (now, ()))
+        return now - max(scheduled_s, self._last_output_s) if call_id in call_ids else 0.0
 
     def _apply(self, event: Event) -> None:
         """Tell the core, log, and bring vLLM's copies of the order up to date with what the core decided."""
         placed = self.core.apply(event)
-        if self._log is not None:
-            self._log.write(log_line(event, placed) + "\n")
+        self._write_log(event, placed)
         for placement in placed:
             request = self.requests.get(placement.call_id)
             if request is not None:
                 request.priority = placement.level
                 self.waiting.reposition(placement.call_id)
                 self.kv_holding_waiting.reposition(placement.call_id)
+
+    def _write_log(self, event: Event, placed: list[Placed]) -> None:
+        """One line more, if a log is wanted; the engine goes on without one that cannot be written (disk full)."""
+        if self._log is None:
+            return
+        try:
+            self._log.write(log_line(event, placed) + "\n")
+        except OSError as error:
+            logger.error("agentix: the decision log ends here: %s", error)
+            self._log = None
 
     def _forget_idle_programs(self, now: float) -> None:
         if now - self._swept_s > self.settings.program_idle_s / 10:

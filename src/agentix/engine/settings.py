@@ -27,6 +27,8 @@ class PluginSettings:
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any]) -> Self:
         """Build from the parsed JSON. Raises ConfigError for an unknown key or a wrong value."""
+        if not isinstance(settings, Mapping):
+            raise ConfigError(f"agentix must be an object of settings, not {settings!r}")
         rest = dict(settings)
         decision_log = rest.pop("decision_log", None)
         program_idle_s = rest.pop("program_idle_s", cls.__dataclass_fields__["program_idle_s"].default)

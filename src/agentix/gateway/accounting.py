@@ -10,6 +10,8 @@ from typing import Any
 
 _USAGE = re.compile(rb'"usage":\s*\{')
 _EVENT_END = re.compile(rb"\r?\n\r?\n")
+_DONE = (b"data: [DONE]", b"data:[DONE]")
+_LONGEST_MS = 1e12  # 30 years
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,23 +33,28 @@ def read_account(answer: Any) -> Account:
         return Account()
     usage, metrics = answer.get("usage"), answer.get("metrics")
     tokens = usage.get("completion_tokens") if isinstance(usage, dict) else None
-    queue_ms, first_ms, rest_ms = (
-        (metrics.get(k) for k in ("queue_time_ms", "time_to_first_token_ms", "generation_time_ms"))
+    queue_s, first_s, rest_s = (
+        (_seconds(metrics.get(k)) for k in ("queue_time_ms", "time_to_first_token_ms", "generation_time_ms"))
         if isinstance(metrics, dict)
         else (None, None, None)
     )
     return Account(
-        service_s=(first_ms + (rest_ms or 0.0)) / 1000 if isinstance(first_ms, int | float) else None,
-        waiting_s=queue_ms / 1000 if isinstance(queue_ms, int | float) else None,
+        service_s=None if first_s is None else first_s + (rest_s or 0.0),
+        waiting_s=queue_s,
         output_tokens=tokens if isinstance(tokens, int) else None,
     )
+
+
+def _seconds(value_ms: Any) -> float | None:
+    """A duration in seconds; None for what is none: text, NaN, a negative number."""
+    return value_ms / 1000 if isinstance(value_ms, int | float) and 0 <= value_ms <= _LONGEST_MS else None
 
 
 def read_json(body: bytes) -> Account:
     """The account in a complete JSON body."""
     try:
         return read_account(json.loads(body))
-    except ValueError:
+    except (ValueError, RecursionError):
         return Account()
 
 
@@ -69,7 +76,7 @@ class StreamAccount:
         """The complete events up to and including `chunk`, less the one the client did not ask for."""
         data = self._rest + chunk
         start = 0
-        for end in _EVENT_END.finditer(data):
+        for end in _EVENT_END.finditer(data, max(0, len(self._rest) - 3)):  # its first bytes may have come before
             event = data[start : end.end()]
             start = end.end()
             if self._passes(event):
@@ -82,13 +89,15 @@ class StreamAccount:
         return rest
 
     def _passes(self, event: bytes) -> bool:
-        if event.startswith(b"data: [DONE]"):
+        if event.startswith(_DONE):
             self.done = True
         if not _USAGE.search(event) or not event.startswith(b"data:"):
             return True
         try:
             chunk = json.loads(event[len(b"data:") :])
-        except ValueError:
+        except (ValueError, RecursionError):
+            return True
+        if not isinstance(chunk, dict):
             return True
         self.account = read_account(chunk)
         return self._keep_usage or bool(chunk.get("choices"))

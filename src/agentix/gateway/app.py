@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
 
 import httpx2
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
@@ -28,7 +29,8 @@ from agentix.gateway.upstream import upstream_auth
 
 # A call may be held in an engine's queue for as long as it takes; only reaching the engine is bounded.
 _TIMEOUT = httpx2.Timeout(None, connect=5.0, write=60.0)
-_LIMITS = httpx2.Limits(max_connections=None, max_keepalive_connections=256)
+# vLLM closes connections that were idle for 5 s; a call sent at that very moment would be lost.
+_LIMITS = httpx2.Limits(max_connections=None, max_keepalive_connections=256, keepalive_expiry=3.0)
 
 
 def create_app(config: GatewayConfig, *, transport: httpx2.AsyncBaseTransport | None = None) -> Starlette:
@@ -36,11 +38,12 @@ def create_app(config: GatewayConfig, *, transport: httpx2.AsyncBaseTransport | 
 
     Raises ConfigError for an unknown balancer. Everything it holds lives in `app.state`: table, pool.
     """
-    client = httpx2.AsyncClient(timeout=_TIMEOUT, limits=_LIMITS, transport=transport, trust_env=False)
+    no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=()))  # one client's cookies are not for the next one's calls
+    client = httpx2.AsyncClient(timeout=_TIMEOUT, limits=_LIMITS, transport=transport, trust_env=False, cookies=no_cookies)
     pool = EnginePool(config.engines, client, config.health_period_s)
     table = ProcessTable()
     relay = Relay(table, pool, make_balancer(config.balancer), max_body_bytes=config.max_body_bytes)
-    programs = Programs(table)
+    programs = Programs(table, max_body_bytes=config.max_body_bytes)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -68,7 +71,7 @@ def create_app(config: GatewayConfig, *, transport: httpx2.AsyncBaseTransport | 
             Route("/v1/programs/{program_id:path}", programs.end, methods=["DELETE"]),
             Route("/health", health),
         ],
-        exception_handlers={HTTPError: _http_error, HTTPException: _http_error},
+        exception_handlers=dict.fromkeys((HTTPError, HTTPException, ClientDisconnect, Exception), _http_error),
         lifespan=lifespan,
     )
     app.state.table = table
@@ -91,8 +94,9 @@ async def list_models(pool: EnginePool, request: Request) -> Response:
         raise HTTPError(503, "no engine is available; try again shortly", "overloaded_error", retry_after_s=5)
     models: dict[str, Any] = {}
     for response in good:
-        for model in response.json().get("data", []):
-            models.setdefault(model.get("id"), model)
+        with suppress(ValueError, KeyError, TypeError):  # whatever this server lists, it is no models
+            for model in response.json()["data"]:
+                models.setdefault(model["id"], model)
     return JSONResponse({"object": "list", "data": list(models.values())})
 
 
@@ -126,5 +130,5 @@ async def _end_idle(table: ProcessTable, idle_s: float) -> None:
 async def _http_error(request: Request, error: Exception) -> Response:
     """An HTTPError is its own answer; Starlette's unknown path or method gets the shape that OpenAI clients read."""
     if isinstance(error, HTTPException):
-        error = HTTPError(error.status_code, f"{request.method} {request.url.path}: {error.detail}")
+        error = HTTPError(error.status_code, f"{request.method} {request.scope['path']}: {error.detail}")
     return error.response() if isinstance(error, HTTPError) else HTTPError(500, "internal error", "server_error").response()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import httpx2
+
 from agentix.core.errors import ConfigError
 
 
@@ -20,8 +22,14 @@ class EngineTarget:
     plugin: bool = False
 
     def __post_init__(self) -> None:
-        if not self.url.startswith(("http://", "https://")):
+        try:
+            url = httpx2.URL(self.url)
+        except httpx2.InvalidURL as error:
+            raise ConfigError(f"engine {self.engine_id!r}: {self.url!r} is not a url: {error}") from None
+        if url.scheme not in {"http", "https"} or not url.host:
             raise ConfigError(f"engine {self.engine_id!r}: url must start with http:// or https://, not {self.url!r}")
+        if url.userinfo:  # it would replace the clients' Authorization, and /health shows the url to everybody
+            raise ConfigError(f"engine {self.engine_id!r}: no credentials in the url; those of the clients are passed on")
         # People paste the OpenAI base URL; we address the root.
         object.__setattr__(self, "url", self.url.rstrip("/").removesuffix("/v1"))
 

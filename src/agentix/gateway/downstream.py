@@ -29,14 +29,13 @@ class Downstream:
         self._started = True
         await response(self._scope, self._receive, self._send)
 
-    async def start(self, status: int, headers: list[tuple[str, str]]) -> None:
-        """Send the status line and headers of a stream."""
+    async def start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        """Send the status line and headers."""
         self._started = True
-        raw = [(k.encode("latin-1"), v.encode("latin-1")) for k, v in headers]
-        await self._send({"type": "http.response.start", "status": status, "headers": raw})
+        await self._send({"type": "http.response.start", "status": status, "headers": headers})
 
     async def write(self, data: bytes, *, last: bool = False) -> None:
-        """Send a piece of a stream."""
+        """Send a piece of the body."""
         if data or last:
             await self._send({"type": "http.response.body", "body": data, "more_body": not last})
 

@@ -34,17 +34,21 @@ def identify(headers: Mapping[str, str], body: Mapping[str, Any]) -> Identity:
     for an id that is empty, longer than 256 characters, or not printable.
     """
     program_id = (
-        headers.get(PROGRAM_HEADER) or headers.get(SESSION_HEADER) or _text(body.get("session_id")) or _text(body.get("user"))
+        _header(headers, PROGRAM_HEADER)
+        or _header(headers, SESSION_HEADER)
+        or _text(body.get("session_id"))
+        or _text(body.get("user"))
     )
-    call_id = headers.get(CALL_HEADER) or f"call-{uuid.uuid4().hex}"
-    parent = headers.get(PARENT_HEADER)
+    call_id = _header(headers, CALL_HEADER) or f"call-{uuid.uuid4().hex}"
+    thread_id = _header(headers, THREAD_HEADER) or ""
+    parent = _header(headers, PARENT_HEADER)
     parents = None if parent is None else tuple(p.strip() for p in parent.split(",") if p.strip())
-    for value in (program_id or "-", call_id, *(parents or ())):
+    for value in (program_id or "-", call_id, thread_id or "-", *(parents or ())):
         check_id(value)
     return Identity(
         program_id=program_id or f"anonymous-{call_id}",
         call_id=call_id,
-        thread_id=headers.get(THREAD_HEADER, ""),
+        thread_id=thread_id,
         parents=parents,
         anonymous=program_id is None,
     )
@@ -57,5 +61,15 @@ def check_id(value: str) -> str:
     return value
 
 
+def _header(headers: Mapping[str, str], name: str) -> str | None:
+    """A header's text. Clients write UTF-8, ASGI frameworks read Latin-1."""
+    value = headers.get(name)
+    try:
+        return value and value.encode("latin-1").decode()
+    except UnicodeError:
+        return value
+
+
 def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
+    """Text as a header could carry it, without spaces at its ends: ids go on as headers."""
+    return (value.strip() or None) if isinstance(value, str) else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 import uuid
 from typing import Any
@@ -13,6 +12,7 @@ from starlette.responses import JSONResponse, Response
 from agentix.core.events import ProgramEnded, ProgramStarted
 from agentix.core.process_table import ProcessTable
 from agentix.core.program import CallRow, ProgramRow
+from agentix.gateway.body import read_object
 from agentix.gateway.errors import HTTPError
 from agentix.gateway.identity import check_id
 
@@ -20,8 +20,9 @@ from agentix.gateway.identity import check_id
 class Programs:
     """Handlers over one process table. Errors are HTTPError; the app turns them into answers."""
 
-    def __init__(self, table: ProcessTable) -> None:
+    def __init__(self, table: ProcessTable, *, max_body_bytes: int) -> None:
         self._table = table
+        self._max_body_bytes = max_body_bytes
 
     async def list(self, request: Request) -> Response:
         """GET /v1/programs: every live program, oldest first."""
@@ -38,7 +39,7 @@ class Programs:
 
         Body (all optional): `program_id`, made up if absent, and `class`, a name for its kind of agent.
         """
-        options = await _json_object(request)
+        options = await read_object(request, self._max_body_bytes, default=b"{}")
         unknown = options.keys() - {"program_id", "class"}
         if unknown:
             raise HTTPError(400, f"unknown field {min(unknown)!r}; known: class, program_id")
@@ -46,7 +47,8 @@ class Programs:
         program_class = options.get("class", "")
         if not isinstance(program_id, str) or not isinstance(program_class, str):
             raise HTTPError(400, "program_id and class must be strings")
-        check_id(program_id)
+        program_id = check_id(program_id.strip())
+        check_id(program_class or "-")
         new = program_id not in self._table.rows
         now = time.monotonic()
         self._table.apply(ProgramStarted(now=now, program_id=program_id, program_class=program_class))
@@ -103,14 +105,3 @@ def _describe_call(call: CallRow, now: float) -> dict[str, Any]:
 
 def _age(moment_s: float | None, now: float) -> float | None:
     return None if moment_s is None else now - moment_s
-
-
-async def _json_object(request: Request) -> dict[str, Any]:
-    data = await request.body()
-    try:
-        options = json.loads(data) if data.strip() else {}
-    except ValueError as error:
-        raise HTTPError(400, f"the request body is not valid JSON: {error}") from None
-    if not isinstance(options, dict):
-        raise HTTPError(400, "the request body must be a JSON object")
-    return options

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import time
@@ -13,13 +14,13 @@ from typing import Any
 import anyio
 import httpx2
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from agentix.core.balancers import LoadBalancer
 from agentix.core.events import CallAborted, CallArrived, CallFinished, CallMoved, CallStarted, ProgramEnded
 from agentix.core.process_table import ProcessTable
 from agentix.gateway.accounting import Account, StreamAccount, read_json
+from agentix.gateway.body import read_object
 from agentix.gateway.downstream import Downstream
 from agentix.gateway.engines import EnginePool
 from agentix.gateway.errors import HTTPError
@@ -65,7 +66,7 @@ class Relay:
         request = Request(scope, receive)
         client = Downstream(scope, receive, send)
         try:
-            body = await self._read(request)
+            body = await read_object(request, self._max_body_bytes)
             call = _Call(request, body, identify(request.headers, body))
             engine_ids = self._arrive(call)
         except HTTPError as error:
@@ -77,23 +78,16 @@ class Relay:
             group.start_soon(client.cancel_when_gone, group.cancel_scope)
             try:
                 await self._serve(call, engine_ids, client)
+            except asyncio.CancelledError:
+                task = asyncio.current_task()
+                if group.cancel_scope.cancel_called or call.reason is None or task is None:
+                    raise
+                task.uncancel()  # the server stops; what is left is to say so
+                call.reason = "the gateway stopped"
+                await client.fail(HTTPError(503, "the gateway stops; try again", "overloaded_error", retry_after_s=5))
             finally:
                 self._close(call)
                 group.cancel_scope.cancel()
-
-    async def _read(self, request: Request) -> dict[str, Any]:
-        data = bytearray()
-        async for chunk in request.stream():
-            data += chunk
-            if len(data) > self._max_body_bytes:
-                raise HTTPError(413, f"the request body is larger than {self._max_body_bytes} bytes")
-        try:
-            body = json.loads(data)
-        except ValueError as error:
-            raise HTTPError(400, f"the request body is not valid JSON: {error}") from None
-        if not isinstance(body, dict):
-            raise HTTPError(400, "the request body must be a JSON object")
-        return body
 
     def _arrive(self, call: _Call) -> tuple[str, ...]:
         """Enter the call into the table; returns the engines to try, best first.
@@ -134,6 +128,9 @@ class Relay:
             call.reason, call.account = str(error), Account(service_s=0.0)
             await client.respond(error.response())
         except EngineLost as lost:
+            if call.reason is None:  # the last event had passed: nothing is missing
+                await client.write(b"", last=True)
+                return
             call.reason = str(lost)
             logger.warning("call %s: %s", call.call_id, call.reason)
             await client.fail(HTTPError(502, call.reason, "server_error"))
@@ -161,29 +158,27 @@ class Relay:
         target = self._pool.states[engine_id].target
         row, active = self._table.row(call.identity.program_id), self._table.call(call.call_id)
         body = upstream_body(call.body, call.identity, row, active, plugin=target.plugin)
+        # From the scope: Starlette's request.url begins with the Host header, so that a client could choose the path.
+        query = call.request.scope["query_string"].decode("latin-1")
         return self._pool.client.build_request(
             "POST",
-            target.url + call.request.url.path,
-            params=call.request.query_params,
-            headers=upstream_headers(call.request.headers, call.identity, call.call_id),
-            content=json.dumps(body, ensure_ascii=False).encode(),
+            target.url + call.request.scope["path"] + (query and f"?{query}"),
+            headers=upstream_headers(call.request.headers.raw, call.identity, call.call_id),
+            content=json.dumps(body),  # in ASCII: JSON can name half a surrogate pair, UTF-8 cannot
         )
 
     async def _pass_on(self, call: _Call, response: httpx2.Response, client: Downstream) -> None:
         """Relay status, headers and body, and keep what the engine says the call cost."""
-        headers = [
-            *client_headers(response.headers),
-            ("x-agentix-program", call.identity.program_id),
-            ("x-agentix-call", call.call_id),
-            ("x-agentix-engine", self._table.call(call.call_id).engine_id),
-        ]
+        engine_id = self._table.call(call.call_id).engine_id
+        headers = client_headers(response.headers.raw, call.identity, call.call_id, engine_id)
         if not response.headers.get("content-type", "").startswith("text/event-stream"):
             data = b"".join([chunk async for chunk in _chunks(response)])
             if response.status_code < 400:
                 call.account, call.reason = read_json(data), None
             else:
                 call.account, call.reason = Account(service_s=0.0), f"the engine answered {response.status_code}"
-            await client.respond(Response(data, response.status_code, headers=dict(headers)))
+            await client.start(response.status_code, [*headers, (b"content-length", str(len(data)).encode())])
+            await client.write(data, last=True)
             return
         options = call.body.get("stream_options")
         stream = StreamAccount(keep_usage=isinstance(options, dict) and bool(options.get("include_usage")))

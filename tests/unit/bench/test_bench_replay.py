@@ -123,7 +123,7 @@ async def test_what_is_sent(fake: FakeOpenAI) -> None:
     identity = ("x-agentix-program", "x-session-id", "x-agentix-thread", "x-agentix-parent")
     assert [requests["b"].headers[name] for name in identity] == ["p0", "p0", "t0", "a%2C1"]
     assert requests["c"].headers["x-agentix-parent"] == "a%2C1,b"
-    assert "x-agentix-parent" not in requests["a%2C1"].headers
+    assert requests["a%2C1"].headers["x-agentix-parent"] == ""  # a root, and known to be one
     assert json.loads(requests["c"].content)["max_tokens"] == 1
 
 

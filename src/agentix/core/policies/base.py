@@ -24,11 +24,13 @@ class SchedulingPolicy:
         quanta_s: service granted per level, in seconds; its length is the number of levels; math.inf = no quantum.
         reranks: the rank of a call may change without an event of that call, so the order must be
             established afresh (O(n log n)) before each batch choice.
+        starves_by_program: waiting and service of the whole program count towards starvation, not the call's alone.
         clairvoyant: the policy needs what only a simulation can know, so real engines refuse it.
     """
 
     quanta_s: tuple[float, ...] = (math.inf,)
     reranks: bool = False
+    starves_by_program: bool = True
     clairvoyant: bool = False
 
     def __init__(self, config: SchedulerConfig) -> None:

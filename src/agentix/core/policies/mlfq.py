@@ -9,6 +9,8 @@ from agentix.core.program import CallRow, ProgramRow
 class MLFQ(MultiLevelPolicy):
     """Attained service of the call itself: every call enters the top level and sinks as it is served."""
 
+    starves_by_program = False
+
     def attained_s(self, call: CallRow, row: ProgramRow) -> float:
         """Service of the call: none on arrival."""
         return call.service_s

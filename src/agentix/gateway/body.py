@@ -1,0 +1,31 @@
+"""Request bodies: a JSON object of bounded size, or a 4xx that says why not."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from starlette.requests import Request
+
+from agentix.gateway.errors import HTTPError
+
+
+async def read_object(request: Request, max_bytes: int, *, default: bytes = b"") -> dict[str, Any]:
+    """The body as a JSON object; `default` stands in for an empty one.
+
+    Raises HTTPError 413 as soon as more than `max_bytes` have come, 400 for what is no JSON object.
+    """
+    data = bytearray()
+    async for chunk in request.stream():
+        data += chunk
+        if len(data) > max_bytes:
+            raise HTTPError(413, f"the request body is larger than {max_bytes} bytes")
+    try:
+        body = json.loads(data if data.strip() else default)
+    except ValueError as error:
+        raise HTTPError(400, f"the request body is not valid JSON: {error}") from None
+    except RecursionError:
+        raise HTTPError(400, "the request body is nested too deeply") from None
+    if not isinstance(body, dict):
+        raise HTTPError(400, "the request body must be a JSON object")
+    return body

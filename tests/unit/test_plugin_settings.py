@@ -1,0 +1,36 @@
+"""What reaches the plug-in from outside: its settings, and a call's totals on the wire."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from agentix.core import ConfigError
+from agentix.core.events import Attained
+from agentix.engine.settings import PluginSettings
+from agentix.wire import attained_from_xargs
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        (None, "object of settings"),
+        (5, "object of settings"),
+        ("plas", "object of settings"),
+        ({"polciy": "plas"}, "polciy"),
+        ({"decision_log": 1}, "decision_log"),
+        ({"program_idle_s": 0}, "program_idle_s"),
+    ],
+)
+def test_bad_settings_are_an_error_that_names_them(settings: Any, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        PluginSettings.from_mapping(settings)
+
+
+@pytest.mark.parametrize("number", ["Infinity", "1e999", "NaN", "-1", '"1"', "1" + 400 * "0"])
+def test_totals_that_are_no_finite_number_are_ignored(number: str) -> None:
+    """All of these pass Python's JSON; the last does not fit a float."""
+    xargs = json.loads(f'{{"agentix_service_s": 2, "agentix_waiting_s": {number}}}')
+    assert attained_from_xargs(xargs) == Attained(service_s=2.0)
