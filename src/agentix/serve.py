@@ -50,6 +50,9 @@ class ServeOptions:
     def __post_init__(self) -> None:
         if (self.model is None) == (not self.engine_urls):
             raise ConfigError("give either a MODEL to start engines for, or --engine-url of servers that already run")
+        ours = (self.num_engines, self.scheduler, self.decision_log, self.vllm_args)
+        if self.engine_urls and ours != (1, SchedulerConfig(), None, ()):
+            raise ConfigError("policy, engines, decision-log and vLLM's options are for engines that agentix starts itself")
         if self.num_engines < 1:
             raise ConfigError(f"the number of engines must be at least 1, not {self.num_engines}")
         make_balancer(self.balancer)

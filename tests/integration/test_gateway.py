@@ -333,6 +333,37 @@ async def test_a_long_program_stays_on_its_engine(start: Callable[..., Any]) -> 
     assert (await system.program("p"))["home_engine_id"] is not None
 
 
+async def test_two_programs_may_number_their_calls_alike(start: Callable[..., Any]) -> None:
+    engine = FakeEngine(mode="hang")
+    system = await start(engine)
+    first = asyncio.create_task(system.chat({"X-Agentix-Program": "p", "X-Agentix-Call": "1"}))
+    await eventually(lambda: engine.num_active == 1)
+    assert (await system.program("p"))["threads"][""][0]["call_id"] == "1"
+    engine.mode = "ok"
+    assert (await system.chat({"X-Agentix-Program": "q", "X-Agentix-Call": "1"})).headers["x-agentix-call"] == "1"
+    await system.chat({"X-Agentix-Program": "q", "X-Agentix-Call": "2", "X-Agentix-Parent": "1"})
+    assert engine.last_body["vllm_xargs"]["agentix_path_s"] == SERVICE_S
+    await leave(first)
+    await eventually(lambda: not system.table.calls)
+
+
+async def test_a_silent_engine_is_not_given_up_at_once(start: Callable[..., Any]) -> None:
+    engine = FakeEngine()
+    system = await start(engine, health_period_s=60)
+    pool = system.app.state.pool
+    state = pool.states["e0"]
+    pool.client = httpx2.AsyncClient(transport=httpx2.MockTransport(_silence))
+    for _ in range(2):
+        await pool._check(state)
+        assert pool.healthy()
+    await pool._check(state)
+    assert not pool.healthy()
+
+
+def _silence(request: httpx2.Request) -> httpx2.Response:
+    raise httpx2.ReadTimeout("nothing came", request=request)
+
+
 async def test_a_repeated_call_id_is_served_under_another(start: Callable[..., Any]) -> None:
     engine = FakeEngine(mode="hang")
     system = await start(engine)

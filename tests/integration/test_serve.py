@@ -127,12 +127,12 @@ async def test_two_that_start_at_once_cannot_have_one_port() -> None:
         agentix.serve._bind("127.0.0.1", first.getsockname()[1])
 
 
-async def test_a_user_s_own_policy_and_balancer_are_found(tmp_path: Path) -> None:
-    own = "from agentix.core import MultiLevelPolicy\nfrom agentix.core.balancers.least_used import LeastUsed as Balancer\n"
-    own += "class Policy(MultiLevelPolicy):\n    def attained_s(self, call, row):\n        return float(row.num_finished)\n"
-    (tmp_path / "mine.py").write_text(own)
-    arguments = ("--policy", "mine:Policy", "--balancer", "mine:Balancer")
-    async with served(FakeEngine().app) as url, serving("--engine-url", url, *arguments, cwd=tmp_path) as (_, ready):
+async def test_a_user_s_own_balancer_is_found(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("from agentix.core.balancers.least_used import LeastUsed as Balancer\n")
+    async with (
+        served(FakeEngine().app) as url,
+        serving("--engine-url", url, "--balancer", "mine:Balancer", cwd=tmp_path) as (_, ready),
+    ):
         assert ready["model"] == "fake"
 
 
@@ -155,6 +155,8 @@ async def test_a_taken_port_is_an_error_before_anything_starts() -> None:
         (("m", "--policy", "nope"), "unknown policy 'nope'; known: atlas, atlas_exact, fcfs, mlfq, plas, round_robin, srpt"),
         (("m", "--policy", "srpt"), "needs knowledge of the future"),
         (("m", "--policy", "no_module:X"), "No module named 'no_module'"),
+        (("--engine-url", "http://x", "--policy", "fcfs"), "are for engines that agentix starts"),
+        (("--engine-url", "http://x", "--stock"), "are for engines that agentix starts"),
         (("m", "--balancer", "nope"), "unknown balancer 'nope'"),
         (("m", "--quanta", "1,x"), "quanta_s"),
         (("m", "--quanta", "0"), "positive"),

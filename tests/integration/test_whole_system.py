@@ -26,6 +26,7 @@ from agentix.core.events import ProgramEnded, ProgramStarted, from_record
 pytestmark = pytest.mark.engine
 
 QUANTA_S = (0.05, 0.1, 0.2)
+OWN_POLICY = "from agentix.core.policies.plas import PLAS\n\nclass Mine(PLAS):\n    pass\n"
 SLOTS = 2
 
 
@@ -58,13 +59,15 @@ class Running:
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     directory = tmp_path_factory.mktemp("serve")
+    (directory / "my_policy.py").write_text(OWN_POLICY)
     command = [sys.executable, "-m", "agentix", "serve", "smollm2-135m", "--port", "0", "--json"]
+    command += ["--policy", "my_policy:Mine"]
     command += ["--quanta", ",".join(map(str, QUANTA_S)), "--decision-log", str(directory), "--starvation-ratio", "0"]
     command += ["--", "--max-num-seqs", str(SLOTS)]
     environment = {**os.environ, "AGENTIX_STATE_DIR": str(directory)}
     with (directory / "stderr").open("w") as stderr:
         process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=stderr, text=True, env=environment, start_new_session=True
+            command, stdout=subprocess.PIPE, stderr=stderr, text=True, env=environment, cwd=directory, start_new_session=True
         )
     assert process.stdout is not None
     with process.stdout:

@@ -15,6 +15,8 @@ from agentix.gateway.config import EngineTarget
 
 logger = logging.getLogger(__name__)
 
+MAX_SILENT = 3
+
 
 @dataclass(slots=True)
 class EngineState:
@@ -24,6 +26,7 @@ class EngineState:
     healthy: bool = True
     num_calls: int = 0
     num_routed: int = 0
+    num_silent: int = 0
 
     def view(self) -> EngineView:
         """What a balancer may know."""
@@ -41,7 +44,11 @@ class EngineState:
 
 
 class EnginePool:
-    """All engines by id. An engine that cannot be reached is unhealthy until its /health answers 200 again."""
+    """All engines by id.
+
+    An engine that cannot be reached, or leaves MAX_SILENT questions for its health unanswered, gets no calls until its
+    /health answers again.
+    """
 
     def __init__(self, targets: tuple[EngineTarget, ...], client: httpx2.AsyncClient, period_s: float) -> None:
         self.states = {t.engine_id: EngineState(t) for t in targets}
@@ -66,9 +73,13 @@ class EnginePool:
         try:
             response = await self.client.get(f"{state.target.url}/health", timeout=max(5.0, self._period_s))
             # A hosted or foreign server may have no /health; that it answers is enough.
+            state.num_silent = 0
             self._set(state, healthy=response.status_code < 500, why=f"/health said {response.status_code}")
         except httpx2.HTTPError as error:
-            self._set(state, healthy=False, why=repr(error))
+            # A busy engine may be slow to answer; it is not given up at the first silence. One that is gone refuses.
+            state.num_silent += 1
+            if isinstance(error, httpx2.ConnectError) or state.num_silent >= MAX_SILENT:
+                self._set(state, healthy=False, why=repr(error))
 
     def _set(self, state: EngineState, *, healthy: bool, why: str) -> None:
         if healthy != state.healthy:

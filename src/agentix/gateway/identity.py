@@ -26,6 +26,10 @@ class Identity:
     parents: tuple[str, ...] | None = None
     anonymous: bool = False
 
+    def key(self, call_id: str) -> str:
+        """What a call of this program is called in the table, where all programs' calls are."""
+        return f"{self.program_id}/{call_id}"
+
 
 def identify(headers: Mapping[str, str], body: Mapping[str, Any]) -> Identity:
     """Read a call's identity; the first source that names a program wins.

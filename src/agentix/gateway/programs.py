@@ -95,12 +95,17 @@ def describe(row: ProgramRow, now: float) -> dict[str, Any]:
 
 def _describe_call(call: CallRow, now: float) -> dict[str, Any]:
     return {
-        "call_id": call.call_id,
+        "call_id": _without_program(call.call_id, call),
         "engine_id": call.engine_id,
-        "parents": call.parents,
+        "parents": call.parents and [_without_program(p, call) for p in call.parents],
         "age_s": now - call.arrived_s,
         "answering": call.running,
     }
+
+
+def _without_program(key: str, call: CallRow) -> str:
+    """The id as the client knows it."""
+    return key.removeprefix(f"{call.program_id}/")
 
 
 def _age(moment_s: float | None, now: float) -> float | None:

@@ -36,12 +36,17 @@ class EngineLost(Exception):
 
 @dataclass(slots=True)
 class _Call:
-    """A call on its way, and how it came out. `reason`: why it has not finished; None once it has."""
+    """A call on its way, and how it came out.
+
+    `key` is its id in the table: a program's calls may be numbered 1, 2, 3 like another's. `reason`: why it has not
+    finished; None once it has.
+    """
 
     request: Request
     body: dict[str, Any]
     identity: Identity
     call_id: str = ""
+    key: str = ""
     arrived_s: float = field(default_factory=time.monotonic)
     account: Account = field(default_factory=Account)
     reason: str | None = "client disconnected"
@@ -101,17 +106,18 @@ class Relay:
         prompt_tokens = estimate_tokens(call.body)
         route = self._balancer.route(prompt_tokens, self._table.rows.get(identity.program_id), engines)
         call.call_id, n = identity.call_id, 1
-        while call.call_id in self._table.calls:
+        while (key := identity.key(call.call_id)) in self._table.calls:
             n += 1
             call.call_id = f"{identity.call_id}#{n}"
+        call.key = key
         self._table.apply(
             CallArrived(
                 now=call.arrived_s,
-                call_id=call.call_id,
+                call_id=key,
                 program_id=identity.program_id,
                 engine_id=route.engine_ids[0],
                 thread_id=identity.thread_id,
-                parents=identity.parents,
+                parents=None if identity.parents is None else tuple(map(identity.key, identity.parents)),
                 prompt_tokens=prompt_tokens,
                 pin=route.pin,
             )
@@ -122,7 +128,7 @@ class Relay:
         try:
             async with AsyncExitStack() as stack:
                 response = await self._send(call, engine_ids, stack)
-                self._table.apply(CallStarted(now=time.monotonic(), call_id=call.call_id))
+                self._table.apply(CallStarted(now=time.monotonic(), call_id=call.key))
                 await self._pass_on(call, response, client)
         except HTTPError as error:
             call.reason, call.account = str(error), Account(service_s=0.0)
@@ -138,8 +144,8 @@ class Relay:
     async def _send(self, call: _Call, engine_ids: tuple[str, ...], stack: AsyncExitStack) -> httpx2.Response:
         """The start of the answer of the first engine in the ranking that can be reached."""
         for engine_id in engine_ids:
-            if self._table.call(call.call_id).engine_id != engine_id:
-                self._table.apply(CallMoved(now=time.monotonic(), call_id=call.call_id, engine_id=engine_id))
+            if self._table.call(call.key).engine_id != engine_id:
+                self._table.apply(CallMoved(now=time.monotonic(), call_id=call.key, engine_id=engine_id))
             with ExitStack() as attempt:
                 attempt.enter_context(self._pool.states[engine_id].call())
                 try:
@@ -156,7 +162,7 @@ class Relay:
 
     def _upstream_request(self, call: _Call, engine_id: str) -> httpx2.Request:
         target = self._pool.states[engine_id].target
-        row, active = self._table.row(call.identity.program_id), self._table.call(call.call_id)
+        row, active = self._table.row(call.identity.program_id), self._table.call(call.key)
         body = upstream_body(call.body, call.identity, row, active, plugin=target.plugin)
         # From the scope: Starlette's request.url begins with the Host header, so that a client could choose the path.
         query = call.request.scope["query_string"].decode("latin-1")
@@ -169,7 +175,7 @@ class Relay:
 
     async def _pass_on(self, call: _Call, response: httpx2.Response, client: Downstream) -> None:
         """Relay status, headers and body, and keep what the engine says the call cost."""
-        engine_id = self._table.call(call.call_id).engine_id
+        engine_id = self._table.call(call.key).engine_id
         headers = client_headers(response.headers.raw, call.identity, call.call_id, engine_id)
         if not response.headers.get("content-type", "").startswith("text/event-stream"):
             data = b"".join([chunk async for chunk in _chunks(response)])
@@ -202,7 +208,7 @@ class Relay:
             self._table.apply(
                 CallFinished(
                     now=now,
-                    call_id=call.call_id,
+                    call_id=call.key,
                     service_s=service_s,
                     waiting_s=waiting_s,
                     output_tokens=account.output_tokens,
@@ -210,7 +216,7 @@ class Relay:
             )
         else:
             self._table.apply(
-                CallAborted(now=now, call_id=call.call_id, reason=call.reason, service_s=service_s, waiting_s=waiting_s)
+                CallAborted(now=now, call_id=call.key, reason=call.reason, service_s=service_s, waiting_s=waiting_s)
             )
         if call.identity.anonymous and call.identity.program_id in self._table.rows:
             self._table.apply(ProgramEnded(now=now, program_id=call.identity.program_id))
