@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
 from agentix.bench.errors import BenchError
-from agentix.workload import Program, poisson_arrivals, thread_ids
+from agentix.workload import Program, thread_ids
+from agentix.workload.draw import draw_programs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +43,7 @@ def make_plan(
 ) -> Plan:
     """Choose `num_programs` of those that fit, in seeded order, with Poisson arrivals. Raises BenchError.
 
-    Order and arrivals come from two independent streams of the seed. If the trace has too few programs it is gone
-    through again, newly shuffled; copies share their prompts, so a server with a prefix cache finds them easier.
+    Order and arrivals are those of `draw_programs`, the same for a seed in every run.
     """
     if not programs:
         raise BenchError("the workload holds no programs")
@@ -54,8 +53,7 @@ def make_plan(
     fitting = [program for program in programs if fits(program, max_model_len=max_model_len, context_margin=context_margin)]
     if not fitting:
         raise BenchError(f"none of the {len(programs)} programs fits the model's context of {max_model_len} tokens")
-    chosen = _in_seeded_order(fitting, num_programs, random.Random(f"{seed}/order"))  # noqa: S311 - not for secrets
-    arrivals = poisson_arrivals(random.Random(f"{seed}/arrivals"), num_programs=num_programs, rate_per_s=rate_per_s)  # noqa: S311
+    drawn = draw_programs(fitting, num_programs=num_programs, rate_per_s=rate_per_s, seed=seed)
     return Plan(
         programs=tuple(
             PlannedProgram(
@@ -64,7 +62,7 @@ def make_plan(
                 source=program,
                 threads=thread_ids(program),
             )
-            for index, (program, arrival_s) in enumerate(zip(chosen, arrivals, strict=True))
+            for index, (program, arrival_s) in enumerate(drawn)
         ),
         num_skipped_too_long=len(programs) - len(fitting),
         num_repeated=max(0, num_programs - len(fitting)),
@@ -85,10 +83,3 @@ def fits(program: Program, *, max_model_len: int | None, context_margin: float) 
 def header_safe(text: str) -> str:
     """An id as it can stand in a header, in a comma-separated list and in a URL path: other characters as %XX."""
     return quote(text, safe="", errors="replace")
-
-
-def _in_seeded_order(programs: Sequence[Program], num_programs: int, rng: random.Random) -> list[Program]:
-    chosen: list[Program] = []
-    while len(chosen) < num_programs:
-        chosen += rng.sample(programs, len(programs))
-    return chosen[:num_programs]

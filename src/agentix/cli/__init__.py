@@ -9,6 +9,7 @@ import typer
 from agentix import __version__
 from agentix.cli.bench import bench
 from agentix.cli.serve import serve
+from agentix.cli.simulate import simulate
 from agentix.core.errors import AgentixError
 
 app = typer.Typer(
@@ -20,6 +21,7 @@ app = typer.Typer(
 )
 app.command("serve")(serve)
 app.command("bench")(bench)
+app.command("simulate")(simulate)
 
 
 @app.command("version")

@@ -85,6 +85,10 @@ class Fields:
             self._fail(f"{key} is missing" if value is None else f"{key} is empty")
         return value
 
+    def optional_items(self, key: str) -> list[Any]:
+        """A list; absent is empty."""
+        return self._list(key) or []
+
     def texts(self, key: str) -> tuple[str, ...]:
         """A list of strings that must be there."""
         value = self._list(key)
@@ -98,6 +102,24 @@ class Fields:
         """A list of whole numbers ≥ 0, or None."""
         value = self._list(key)
         return None if value is None else tuple(self._checked_count(key, item) for item in value)
+
+    def count_lists(self, key: str) -> list[tuple[int, ...]]:
+        """A list that must be there, of lists of whole numbers ≥ 0."""
+        rows = self.items(key)
+        for row in rows:
+            if not isinstance(row, list):
+                self._wrong(key, "a list of lists", row)
+        return [tuple(self._checked_count(key, item) for item in row) for row in rows]
+
+    def parts(self, key: str) -> tuple[tuple[str, int], ...] | None:
+        """A list of [name, whole number ≥ 0] pairs, or None."""
+        value = self._list(key)
+        if value is None:
+            return None
+        for part in value:
+            if not isinstance(part, list) or len(part) != 2 or not isinstance(part[0], str):
+                self._fail(f"{key}: every part is [name, tokens]")
+        return tuple((name, self._checked_count(key, tokens)) for name, tokens in value)
 
     def messages(self, key: str) -> tuple[Mapping[str, Any], ...] | None:
         """A list of chat messages, each with a role and content (text, a list of parts, or null), or None."""

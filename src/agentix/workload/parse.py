@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
-from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any, NoReturn
 
+from agentix.workload.check import check_program
 from agentix.workload.errors import TraceError
 from agentix.workload.fields import Fields
 from agentix.workload.trace import Call, Program
@@ -35,16 +34,16 @@ def parse_program(text: str, place: Place) -> Program:
     fields = Fields(raw, fail=place.fail)
     program_id = fields.text("program_id")
     named = Fields(raw, fail=lambda problem: place.fail(problem, program_id=program_id))
-    calls = tuple(_call(item, place, program_id) for item in named.items("calls"))
-    _check_order(calls, place, program_id)
-    return Program(
+    program = Program(
         program_id=program_id,
         workload=named.text("workload"),
-        calls=calls,
+        calls=tuple(_call(item, place, program_id) for item in named.items("calls")),
         arrival_s=named.seconds("arrival_s"),
         block_size=named.optional_count("block_size"),
         meta=named.mapping("meta"),
     )
+    check_program(program, path=place.path, line=place.line)
+    return program
 
 
 def _no_constant(name: str) -> NoReturn:
@@ -58,7 +57,7 @@ def _call(raw: Any, place: Place, program_id: str) -> Call:
         place.fail(problem, program_id=program_id, call_id=call_id)
 
     fields = Fields(raw, fail=fail)
-    call = Call(
+    return Call(
         call_id=call_id,
         parents=fields.texts("parents"),
         prompt_tokens=fields.count("prompt_tokens"),
@@ -73,6 +72,7 @@ def _call(raw: Any, place: Place, program_id: str) -> Call:
         new_tokens=fields.optional_count("new_tokens"),
         reused_tokens=fields.optional_count("reused_tokens"),
         prefix_hash_ids=fields.counts("prefix_hash_ids"),
+        prompt_parts=fields.parts("prompt_parts"),
         arrival_s=fields.seconds("arrival_s"),
         since_parent_arrival_s=fields.seconds("since_parent_arrival_s"),
         batch_latency_s=fields.seconds("batch_latency_s"),
@@ -81,37 +81,3 @@ def _call(raw: Any, place: Place, program_id: str) -> Call:
         step=fields.optional_count("step"),
         agent=fields.optional_text("agent"),
     )
-    _check_call(call, fail)
-    return call
-
-
-def _check_call(call: Call, fail: Callable[[str], NoReturn]) -> None:
-    if len(set(call.parents)) < len(call.parents):
-        fail("a parent is listed twice")
-    if call.inherits and not call.parents:
-        fail("inherits without a parent")
-    if call.inherits and call.messages is None:
-        fail("inherits without messages")
-
-
-def _check_order(calls: tuple[Call, ...], place: Place, program_id: str) -> None:
-    """Ids are unique, every parent exists, there is no cycle, and parents come first."""
-    graph: dict[str, tuple[str, ...]] = {}
-    for call in calls:
-        if call.call_id in graph:
-            place.fail("call id is used twice", program_id=program_id, call_id=call.call_id)
-        graph[call.call_id] = call.parents
-    for call in calls:
-        for parent in call.parents:
-            if parent not in graph:
-                place.fail(f"parent {parent!r} does not exist", program_id=program_id, call_id=call.call_id)
-    try:
-        TopologicalSorter(graph).prepare()
-    except CycleError as error:
-        place.fail(f"calls form a cycle: {' → '.join(error.args[1])}", program_id=program_id)
-    earlier: set[str] = set()
-    for call in calls:
-        for parent in call.parents:
-            if parent not in earlier:
-                place.fail(f"parent {parent!r} comes later in the list", program_id=program_id, call_id=call.call_id)
-        earlier.add(call.call_id)

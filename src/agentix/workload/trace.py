@@ -4,6 +4,13 @@ A trace is one JSON object per program per line. Text traces hold each call's me
 replayed on a real engine; length-only traces hold token counts and can only be simulated. Token counts are those of
 the trace's own tokenizer (cl100k_base with four tokens per message, unless its source says otherwise), so they only
 estimate what another model's tokenizer gives.
+
+A length-only call may say in `prompt_parts` what its prompt consists of: named segments with their lengths, in order,
+which add up to `prompt_tokens`. Equal names mean equal tokens as far as the shorter one goes, in other programs too: a
+system prompt carries one name in all programs of its class, the samples of one prompt have equal parts, and a child
+repeats its parent's parts followed by the parent's answer. That answer is the segment `PROGRAM_ID/CALL_ID:answer` of
+`output_tokens` tokens. Two prompts share a prefix as far as their names and lengths agree; `parts` gives the segments of
+every kind of trace.
 """
 
 from __future__ import annotations
@@ -37,6 +44,7 @@ class Call:
     new_tokens: int | None = None
     reused_tokens: int | None = None  # prefix shared with an earlier call of the program
     prefix_hash_ids: tuple[int, ...] | None = None  # equal ids = equal prefix blocks, across programs too
+    prompt_parts: tuple[tuple[str, int], ...] | None = None  # the whole prompt as (name, tokens); see the module
     arrival_s: float | None = None
     since_parent_arrival_s: float | None = None
     batch_latency_s: float | None = None

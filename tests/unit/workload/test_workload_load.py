@@ -31,6 +31,7 @@ def write(path: Path, *programs: Any) -> Path:
 def test_reads_every_field(tmp_path: Path) -> None:
     text = call("a", inherits=False, messages=[{"role": "user", "content": "hi"}], output_text="yo", tool_gap_s=1, after="tool")
     lengths = call("b", "a", new_tokens=1, reused_tokens=2, prefix_hash_ids=[4, 5], kind="value", step=1, agent="x")
+    lengths |= {"prompt_parts": [["s", 1], ["u", 2]]}
     loaded = load_programs(write(tmp_path / "t.jsonl", program(text, lengths, meta={"k": 1}, arrival_s=0.5, block_size=16)))
     assert loaded == (
         Program(
@@ -58,6 +59,7 @@ def test_reads_every_field(tmp_path: Path) -> None:
                     new_tokens=1,
                     reused_tokens=2,
                     prefix_hash_ids=(4, 5),
+                    prompt_parts=(("s", 1), ("u", 2)),
                     kind="value",
                     step=1,
                     agent="x",
@@ -102,6 +104,10 @@ BAD_PROGRAMS: dict[str, tuple[Any, str]] = {
     "negative keep": (program(call("a", keep=-1)), "keep is negative"),
     "negative block": (program(call("a", prefix_hash_ids=[-1])), "prefix_hash_ids is negative"),
     "negative arrival": (program(call("a"), arrival_s=-1), "arrival_s is negative"),
+    "parts not pairs": (program(call("a", prompt_parts=[["x", 1, 2]])), "prompt_parts: every part is [name, tokens]"),
+    "part without name": (program(call("a", prompt_parts=[[1, 3]])), "prompt_parts: every part is [name, tokens]"),
+    "negative part": (program(call("a", prompt_parts=[["x", 4], ["y", -1]])), "prompt_parts is negative: -1"),
+    "parts do not add up": (program(call("a", prompt_parts=[["x", 1]])), "prompt_parts add up to 1, prompt_tokens is 3"),
     "inherits in words": (program(call("a", inherits="no")), "inherits must be true or false, not a string"),
     "meta": (program(call("a"), meta=[]), "meta must be an object, not a list"),
     "messages": (program(call("a", messages={})), "messages must be a list, not an object"),

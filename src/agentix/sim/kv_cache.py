@@ -1,0 +1,176 @@
+"""An engine's KV cache: a fixed number of blocks, held by calls, shared by equal prefixes, reused least recently used first."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from agentix.core.errors import InvalidTransition
+from agentix.sim.content import Context
+
+_Key = tuple[int, int]
+
+
+@dataclass(slots=True)
+class _Holding:
+    """What one call holds: its blocks in order of position; the first `num_keyed` are full and findable or doubles."""
+
+    context: Context
+    blocks: list[int] = field(default_factory=list)
+    num_keyed: int = 0
+
+
+class KVCache:
+    """`num_blocks` blocks of `block_size` tokens.
+
+    A block is free (nobody holds it) or held by one call or more. A full block that has been computed can be found by its
+    key, and stays so when it is free until it is given out for something else: that is the prefix cache. Free blocks are
+    given out in the order in which they became free, a call's last block first, so that the beginnings of prompts stay
+    longest. The cost of every method is proportional to the blocks it names.
+    """
+
+    def __init__(self, num_blocks: int, block_size: int, *, prefix_cache: bool = True) -> None:
+        if num_blocks < 1 or block_size < 1:
+            raise InvalidTransition(f"a KV cache of {num_blocks} blocks of {block_size} tokens")
+        self.num_blocks = num_blocks
+        self.block_size = block_size
+        self._prefix_cache = prefix_cache
+        self._holders = [0] * num_blocks
+        self._keys: list[_Key | None] = [None] * num_blocks
+        self._free: OrderedDict[int, None] = OrderedDict.fromkeys(range(num_blocks))
+        self._by_key: dict[_Key, int] = {}
+        self._holdings: dict[str, _Holding] = {}
+
+    @property
+    def num_free_blocks(self) -> int:
+        """Blocks that nobody holds, findable or not."""
+        return len(self._free)
+
+    def blocks_for(self, num_tokens: int) -> int:
+        """Blocks that `num_tokens` take."""
+        return -(-num_tokens // self.block_size)
+
+    def held_blocks(self, call_id: str) -> int:
+        """Blocks that the call holds, shared ones included; 0 if it holds none."""
+        holding = self._holdings.get(call_id)
+        return len(holding.blocks) if holding is not None else 0
+
+    def blocks_of(self, call_id: str) -> Sequence[int]:
+        """The blocks that the call holds, in order of position."""
+        return self._holding(call_id).blocks
+
+    def num_holders(self, block: int) -> int:
+        """How many calls hold the block."""
+        return self._holders[block]
+
+    def blocks_needed(self, context: Context, num_tokens: int) -> int:
+        """Free blocks that `admit` would use up: new ones, and found ones that nobody holds now."""
+        hits = self._hit_blocks(context)
+        num_new = max(0, self.blocks_for(num_tokens) - len(hits))
+        return num_new + sum(self._holders[block] == 0 for block in hits)
+
+    def hit_tokens(self, context: Context) -> int:
+        """Tokens of the prompt that need not be computed. Always less than all: the last one gives the first answer."""
+        return len(self._hit_blocks(context)) * self.block_size
+
+    def admit(self, call_id: str, context: Context, num_tokens: int) -> int | None:
+        """Let a call hold blocks for the first `num_tokens` of its context; returns how many of them are there already.
+
+        None, and nothing changed, if there are not enough free blocks. Raises InvalidTransition if it holds blocks.
+        """
+        if call_id in self._holdings:
+            raise InvalidTransition(f"call {call_id!r} holds KV blocks already")
+        if self.blocks_needed(context, num_tokens) > len(self._free):
+            return None
+        hits = self._hit_blocks(context)
+        num_new = max(0, self.blocks_for(num_tokens) - len(hits))
+        for block in hits:
+            self._hold(block)
+        blocks = hits + [self._take() for _ in range(num_new)]
+        self._holdings[call_id] = _Holding(context, blocks, len(hits))
+        return len(hits) * self.block_size
+
+    def grow(self, call_id: str, num_tokens: int) -> bool:
+        """Let the call hold blocks for `num_tokens` in all. False, and nothing changed, if too few are free."""
+        holding = self._holding(call_id)
+        num_new = self.blocks_for(num_tokens) - len(holding.blocks)
+        if num_new > len(self._free):
+            return False
+        holding.blocks.extend(self._take() for _ in range(num_new))
+        return True
+
+    def computed(self, call_id: str, context: Context, num_tokens: int) -> None:
+        """The first `num_tokens` of `context`, which extends the one before, are in the call's blocks: make full ones findable.
+
+        A block whose key another block has stays a double: it is held, but not found.
+        """
+        holding = self._holding(call_id)
+        holding.context = context
+        if not self._prefix_cache:
+            return
+        num_full = min(num_tokens // self.block_size, len(holding.blocks))
+        if num_full <= holding.num_keyed:
+            return
+        keys = context.prefix(num_full * self.block_size).block_keys(self.block_size, holding.num_keyed)
+        for position, key in enumerate(keys, holding.num_keyed):
+            block = holding.blocks[position]
+            if self._by_key.setdefault(key, block) == block:
+                self._keys[block] = key
+        holding.num_keyed = num_full
+
+    def release(self, call_id: str) -> None:
+        """The call holds nothing any more; what it computed can be found until its blocks are given out again."""
+        holding = self._holding(call_id)
+        del self._holdings[call_id]
+        for block in reversed(holding.blocks):
+            self._holders[block] -= 1
+            if self._holders[block] == 0:
+                self._free[block] = None
+
+    def _hit_blocks(self, context: Context) -> list[int]:
+        hits: list[int] = []
+        if self._prefix_cache and context.num_tokens:
+            for key in context.prefix(context.num_tokens - 1).block_keys(self.block_size):
+                block = self._by_key.get(key)
+                if block is None:
+                    break
+                hits.append(block)
+        return hits
+
+    def _hold(self, block: int) -> None:
+        if self._holders[block] == 0:
+            del self._free[block]
+        self._holders[block] += 1
+
+    def _take(self) -> int:
+        block, _ = self._free.popitem(last=False)
+        self._holders[block] = 1
+        key = self._keys[block]
+        if key is not None:
+            del self._by_key[key]
+            self._keys[block] = None
+        return block
+
+    def _holding(self, call_id: str) -> _Holding:
+        try:
+            return self._holdings[call_id]
+        except KeyError:
+            raise InvalidTransition(f"call {call_id!r} holds no KV blocks") from None
+
+    def validate(self) -> None:
+        """Check every invariant; raises InvalidTransition with the first that is broken. O(blocks + holdings)."""
+        holders = [0] * self.num_blocks
+        for holding in self._holdings.values():
+            for block in holding.blocks:
+                holders[block] += 1
+        problems = [
+            (holders == self._holders, "the calls' holdings and the blocks' counts differ"),
+            (all((b in self._free) == (n == 0) for b, n in enumerate(holders)), "a block is both free and held, or neither"),
+            (all(len(set(h.blocks)) == len(h.blocks) for h in self._holdings.values()), "a call holds a block twice"),
+            (all(self._keys[b] == k for k, b in self._by_key.items()), "a key leads to a block of another key"),
+            (sum(k is not None for k in self._keys) == len(self._by_key), "a block has a key that does not lead to it"),
+        ]
+        for holds, message in problems:
+            if not holds:
+                raise InvalidTransition(f"KV cache is inconsistent: {message}")

@@ -1,0 +1,65 @@
+"""What a modelled engine can hold: the answer to the core's "does this call still fit?"."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from agentix.core.program import CallRow
+from agentix.core.scheduler import Scheduler
+from agentix.sim.call import SimCall
+from agentix.sim.kv_cache import KVCache
+
+
+class Room:
+    """A budget of slots and KV blocks for one choice of a batch.
+
+    A call that is taken may use the free blocks and, if they are too few, those of calls that stand after it in the
+    order, worst first: these are the `victims`, and the engine takes their blocks. In first-come-first-served order only
+    a call that came later is ever a victim.
+    """
+
+    def __init__(self, cache: KVCache, calls: Mapping[str, SimCall], core: Scheduler, *, num_slots: int) -> None:
+        self.victims: list[str] = []
+        self._cache = cache
+        self._calls = calls
+        self._core = core
+        self._num_slots = num_slots
+        self._num_free = cache.num_free_blocks
+        self._holders: list[str] | None = None
+        self._gone: Counter[int] = Counter()  # holders that each block loses with the victims
+
+    def take(self, call: CallRow) -> bool:
+        """Reserve a slot and the blocks for the call's next step; False if it does not fit."""
+        if self._num_slots == 0 or call.call_id in self.victims:
+            return False
+        needed = self._blocks_needed(self._calls[call.call_id])
+        if needed > self._num_free and not self._find_victims(call.call_id, needed):
+            return False
+        self._num_free -= needed
+        self._num_slots -= 1
+        return True
+
+    def _blocks_needed(self, call: SimCall) -> int:
+        held = self._cache.held_blocks(call.call_id)
+        if held:
+            return max(0, self._cache.blocks_for(call.num_known) - held)
+        return self._cache.blocks_needed(call.prompt, call.num_known)
+
+    def _find_victims(self, call_id: str, needed: int) -> bool:
+        """Add the worst holders after the call to the victims until the blocks suffice; none if they never do."""
+        if self._holders is None:
+            self._holders = sorted((c for c in self._calls if self._cache.held_blocks(c)), key=self._core.key)
+        place, num_free, gone = self._core.key(call_id), self._num_free, self._gone.copy()
+        left = len(self._holders)
+        while num_free < needed and left and self._core.key(self._holders[left - 1]) > place:
+            left -= 1
+            for block in self._cache.blocks_of(self._holders[left]):
+                gone[block] += 1
+                num_free += gone[block] == self._cache.num_holders(block)
+        if num_free < needed:
+            return False
+        self.victims.extend(reversed(self._holders[left:]))
+        del self._holders[left:]
+        self._num_free, self._gone = num_free, gone
+        return True
