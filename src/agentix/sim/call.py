@@ -23,6 +23,7 @@ class SimCall:
     num_output_wanted: int
     prompt_tokens: int = field(init=False)
     num_computed: int = 0
+    num_room: int = 0  # tokens that the blocks it holds have room for
     num_output: int = 0
     cached_tokens: int | None = None
     arrived_s: float = 0.0

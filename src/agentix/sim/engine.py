@@ -99,6 +99,7 @@ class ModelledEngine:
         self._step: list[tuple[SimCall, int]] = []
         self._step_began_s = 0.0
         self._steps_to_choice = 0
+        self._is_settled = False  # whether the last choice would come out the same: nothing came, went or moved since
 
     def arrive(self, call: SimCall, event: CallArrived) -> None:
         """A call comes in. Raises CapacityError if the whole KV cache cannot hold it."""
@@ -115,7 +116,8 @@ class ModelledEngine:
     def begin_step(self, now: float) -> float | None:
         """Fill a batch; returns how long the step takes, or None if there is nothing to run."""
         if self._steps_to_choice == 0 or not self._batch:
-            self._choose(now)
+            if not self._is_settled:
+                self._choose(now)
             self._steps_to_choice = self.config.steps_per_schedule
         self._steps_to_choice -= 1
         self._fill(now)
@@ -165,6 +167,8 @@ class ModelledEngine:
         for call_id in batch.admit:
             self._admit(self.calls[call_id], now)
         self._batch = {c: self.calls[c] for c in batch.run if self._table.calls[c].running}
+        # A call that did not get in although it was chosen may get in next time.
+        self._is_settled = len(self._batch) == len(batch.run) and not self.core.policy.reranks
 
     def _admit(self, call: SimCall, now: float) -> None:
         if not self.cache.held_blocks(call.call_id):
@@ -172,6 +176,7 @@ class ModelledEngine:
             if found is None:
                 return  # blocks it counted on were shared by a call that goes too; it waits for the next choice
             call.num_computed = found
+            call.num_room = self.cache.held_blocks(call.call_id) * self.config.block_size
             if call.cached_tokens is None:
                 call.cached_tokens = min(found, call.prompt.num_tokens)
                 self.counts.prompt_tokens += call.prompt.num_tokens
@@ -190,18 +195,23 @@ class ModelledEngine:
             self.counts.num_evictions += 1
             self.counts.recomputed_tokens += call.num_computed
             self.cache.release(call.call_id)
-            call.num_computed = 0
+            call.num_computed = call.num_room = 0
+            self._is_settled = False
 
     def _fill(self, now: float) -> None:
         """Give every call of the batch its tokens of this step, best first, within the token budget."""
         budget = self.config.max_batch_tokens
         for call in list(self._batch.values()):
-            num_tokens = call.num_known - call.num_computed
-            if self.config.chunked_prefill:
-                num_tokens = min(num_tokens, budget)
-            elif num_tokens > budget and self._step:
+            num_known = call.num_known
+            num_tokens = num_known - call.num_computed
+            if num_tokens > budget:
+                if self.config.chunked_prefill:
+                    num_tokens = budget
+                elif self._step:
+                    continue
+            if num_tokens <= 0 or call.call_id not in self._batch:
                 continue
-            if num_tokens <= 0 or call.call_id not in self._batch or not self._make_room(call, now):
+            if num_known > call.num_room and not self._make_room(call, now):
                 continue
             self._step.append((call, num_tokens))
             budget -= num_tokens
@@ -216,6 +226,7 @@ class ModelledEngine:
             self._evict(victim)
             if victim is call:
                 return False
+        call.num_room = self.cache.held_blocks(call.call_id) * self.config.block_size
         return True
 
     def _worst_holder(self) -> SimCall:
@@ -242,6 +253,8 @@ class ModelledEngine:
 
     def _apply(self, event: Event) -> None:
         placed = self.core.apply(event)
+        if placed or not isinstance(event, StepCompleted):
+            self._is_settled = False
         if self._on_decision is not None:
             self._on_decision(event, placed)
 

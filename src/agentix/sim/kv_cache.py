@@ -66,9 +66,7 @@ class KVCache:
 
     def blocks_needed(self, context: Context, num_tokens: int) -> int:
         """Free blocks that `admit` would use up: new ones, and found ones that nobody holds now."""
-        hits = self._hit_blocks(context)
-        num_new = max(0, self.blocks_for(num_tokens) - len(hits))
-        return num_new + sum(self._holders[block] == 0 for block in hits)
+        return self._num_needed(self._hit_blocks(context), num_tokens)
 
     def hit_tokens(self, context: Context) -> int:
         """Tokens of the prompt that need not be computed. Always less than all: the last one gives the first answer."""
@@ -81,9 +79,9 @@ class KVCache:
         """
         if call_id in self._holdings:
             raise InvalidTransition(f"call {call_id!r} holds KV blocks already")
-        if self.blocks_needed(context, num_tokens) > len(self._free):
-            return None
         hits = self._hit_blocks(context)
+        if self._num_needed(hits, num_tokens) > len(self._free):
+            return None
         num_new = max(0, self.blocks_for(num_tokens) - len(hits))
         for block in hits:
             self._hold(block)
@@ -127,6 +125,10 @@ class KVCache:
             self._holders[block] -= 1
             if self._holders[block] == 0:
                 self._free[block] = None
+
+    def _num_needed(self, hits: Sequence[int], num_tokens: int) -> int:
+        num_new = max(0, self.blocks_for(num_tokens) - len(hits))
+        return num_new + sum(self._holders[block] == 0 for block in hits)
 
     def _hit_blocks(self, context: Context) -> list[int]:
         hits: list[int] = []
