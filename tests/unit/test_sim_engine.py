@@ -267,3 +267,14 @@ def test_a_step_is_counted_in_chunks_pairs_and_context() -> None:
     played = cost.steps[-4:]  # the ones before are the work that the start of the program tells
     assert [(s.prefill_tokens, s.prefill_pairs) for s in played] == [(6, 21), (4, 34), (0, 0), (0, 0)]
     assert [(s.num_decodes, s.decode_context_tokens) for s in played] == [(0, 0), (0, 0), (1, 11), (1, 12)]
+
+
+@pytest.mark.parametrize("policy", ["round_robin", "mlfq", "plas"])
+def test_a_quantum_shorter_than_a_prefill_does_not_go_on_for_ever(policy: str) -> None:
+    """Two prompts of three steps take turns of one step, and each turn would cost the other its prompt."""
+    programs = programs_of({name: chain(name, 2, 2) for name in "ab"}, prompt_tokens=40)
+    simulation = simulate(
+        programs, policy=policy, max_num_seqs=1, max_batch_tokens=16, num_blocks=12, preemption="recompute", prefix_cache=False
+    )
+    assert {record.status for record in simulation.run()} == {Status.OK}
+    assert simulation.now < 100

@@ -36,7 +36,7 @@ def serve(
         list[str] | None,
         typer.Option(help="Use this OpenAI-compatible server instead of starting engines. Repeatable."),
     ] = None,
-    engines: Annotated[int, typer.Option(min=1, help="How many engines to start.")] = 1,
+    engines: Annotated[int, typer.Option(min=1, help="How many engines to start; they are not spread over GPUs yet.")] = 1,
     host: Annotated[str, typer.Option(help="Address the gateway listens on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the gateway; 0 picks a free one.")] = 8080,
     policy: Annotated[str, typer.Option(help=f"{', '.join(POLICIES.names)}, {_OWN}.")] = _DEFAULT.policy,

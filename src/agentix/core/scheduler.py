@@ -87,6 +87,7 @@ class Scheduler:
         self._beta = config.starvation_ratio
         self._entries: dict[str, _Entry] = {}
         self._order: list[_Key] = []
+        self._running: set[str] = set()
         self._num_entries = 0
         self._watch: list[tuple[float, str]] = []
         table.on_totals(self._watch_program)
@@ -111,7 +112,10 @@ class Scheduler:
             case StepCompleted():
                 for call_id in event.call_ids:
                     placed.extend(self._charge(call_id, event.duration_s, event.now))
+            case CallStarted():
+                self._running.add(event.call_id)
             case CallPreempted():
+                self._running.discard(event.call_id)
                 self._watch_call(*self._look_up(event.call_id))
             case CallFinished() | CallAborted():
                 self._remove(event.call_id)
@@ -119,7 +123,10 @@ class Scheduler:
         return placed
 
     def choose(self, now: float, budget: BatchBudget) -> Batch:
-        """The batch that should run from `now` on: calls in order until the first that does not fit."""
+        """The batch that should run from `now` on: calls in order until the first that does not fit.
+
+        O(batch · log batch), however many calls wait.
+        """
         self.rerank(now)
         run: list[str] = []
         for key in self._order:
@@ -129,8 +136,8 @@ class Scheduler:
         chosen = set(run)
         return Batch(
             run=tuple(run),
-            admit=tuple(c for c in run if not self.table.calls[c].running),
-            preempt=tuple(k[-1] for k in self._order if self.table.calls[k[-1]].running and k[-1] not in chosen),
+            admit=tuple(c for c in run if c not in self._running),
+            preempt=tuple(sorted(self._running - chosen, key=self.key)),
         )
 
     def rerank(self, now: float) -> bool:
@@ -200,6 +207,7 @@ class Scheduler:
 
     def _remove(self, call_id: str) -> None:
         self._order.pop(bisect_left(self._order, self._entries.pop(call_id).key))
+        self._running.discard(call_id)
         self._sweep_watch()
 
     def _charge(self, call_id: str, service_s: float, now: float) -> list[Placed]:
@@ -277,6 +285,10 @@ class Scheduler:
             (keys == self._order, "the order and the entries differ"),
             (all(i == e.key[-1] for i, e in self._entries.items()), "an entry stands under another id"),
             (all(i in self.table.calls for i in self._entries), "a call that is over is still queued"),
+            (
+                self._running == {i for i in self._entries if i in self.table.calls and self.table.calls[i].running},
+                "the running calls differ from the table's",
+            ),
             (all(0 <= e.level < num_levels for e in self._entries.values()), "a level that does not exist"),
             (all(e.quantum_left_s > 0 for e in self._entries.values()), "a used-up quantum without a new place"),
             (all(self._is_watched(i, e) for i, e in self._entries.items()), "a call that may starve unnoticed"),

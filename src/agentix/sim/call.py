@@ -25,6 +25,7 @@ class SimCall:
     num_computed: int = 0
     num_room: int = 0  # tokens that the blocks it holds have room for
     num_output: int = 0
+    has_yielded: bool = False  # a token since it last entered the batch
     cached_tokens: int | None = None
     arrived_s: float = 0.0
     first_token_s: float | None = None

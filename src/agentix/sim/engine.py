@@ -121,8 +121,10 @@ class ModelledEngine:
             self._steps_to_choice = self.config.steps_per_schedule
         self._steps_to_choice -= 1
         self._fill(now)
+        if not self._step and self.calls:  # for want of blocks the batch has just lost its last call
+            self._choose(now)
+            self._fill(now)
         if not self._step:
-            self._steps_to_choice = 0
             return None
         self._step_began_s = now
         return self._cost.step_s(self._work())
@@ -153,22 +155,27 @@ class ModelledEngine:
         if call.num_computed < call.num_known:
             return False
         call.num_output += 1
+        call.has_yielded = True
         if call.first_token_s is None:
             call.first_token_s = now
         return call.num_output >= call.num_output_wanted
 
     def _choose(self, now: float) -> None:
-        room = Room(self.cache, self.calls, self.core, num_slots=self.config.max_num_seqs)
+        # A call that entered the batch stays until it has yielded a token: were it sent away before, it could come back
+        # for ever and compute the same prompt each time.
+        staying = {c: call for c, call in self._batch.items() if not call.has_yielded}
+        room = Room(self.cache, self.calls, self.core, num_slots=self.config.max_num_seqs, staying=staying.keys())
         batch = self.core.choose(now, room)
         for call_id in batch.preempt:
-            self._preempt(self.calls[call_id], now)
+            if call_id not in staying:
+                self._preempt(self.calls[call_id], now)
         for call_id in room.victims:
             self._evict(self.calls[call_id])
         for call_id in batch.admit:
             self._admit(self.calls[call_id], now)
-        self._batch = {c: self.calls[c] for c in batch.run if self._table.calls[c].running}
+        self._batch = {c: self.calls[c] for c in batch.run if self._table.calls[c].running} | staying
         # A call that did not get in although it was chosen may get in next time.
-        self._is_settled = len(self._batch) == len(batch.run) and not self.core.policy.reranks
+        self._is_settled = len(self._batch) == len(batch.run) and not staying and not self.core.policy.reranks
 
     def _admit(self, call: SimCall, now: float) -> None:
         if not self.cache.held_blocks(call.call_id):
@@ -181,6 +188,7 @@ class ModelledEngine:
                 call.cached_tokens = min(found, call.prompt.num_tokens)
                 self.counts.prompt_tokens += call.prompt.num_tokens
                 self.counts.cached_tokens += call.cached_tokens
+        call.has_yielded = False
         self._apply(CallStarted(now=now, call_id=call.call_id))
 
     def _preempt(self, call: SimCall, now: float) -> None:
@@ -230,8 +238,9 @@ class ModelledEngine:
         return True
 
     def _worst_holder(self) -> SimCall:
-        in_step = {call.call_id for call, _ in self._step}
-        holders = [c for c in self.calls if self.cache.held_blocks(c) and c not in in_step]
+        """The call that must give up its blocks first. One that has not yielded asks for none and is spared."""
+        spared = {call.call_id for call, _ in self._step} | {c for c, call in self._batch.items() if not call.has_yielded}
+        holders = [c for c in self.calls if self.cache.held_blocks(c) and c not in spared]
         return self.calls[max(holders, key=self.core.key)]
 
     def _work(self) -> Step:

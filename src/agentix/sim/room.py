@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 from agentix.core.program import CallRow
 from agentix.core.scheduler import Scheduler
@@ -16,21 +16,26 @@ class Room:
 
     A call that is taken may use the free blocks and, if they are too few, those of calls that stand after it in the
     order, worst first: these are the `victims`, and the engine takes their blocks. In first-come-first-served order only
-    a call that came later is ever a victim.
+    a call that came later is ever a victim. Calls that are `staying` have their slots and blocks and keep them.
     """
 
-    def __init__(self, cache: KVCache, calls: Mapping[str, SimCall], core: Scheduler, *, num_slots: int) -> None:
+    def __init__(
+        self, cache: KVCache, calls: Mapping[str, SimCall], core: Scheduler, *, num_slots: int, staying: Set[str]
+    ) -> None:
         self.victims: list[str] = []
         self._cache = cache
         self._calls = calls
         self._core = core
-        self._num_slots = num_slots
+        self._staying = staying
+        self._num_slots = num_slots - len(staying)
         self._num_free = cache.num_free_blocks
         self._holders: list[str] | None = None
         self._gone: Counter[int] = Counter()  # holders that each block loses with the victims
 
     def take(self, call: CallRow) -> bool:
         """Reserve a slot and the blocks for the call's next step; False if it does not fit."""
+        if call.call_id in self._staying:
+            return True
         if self._num_slots == 0 or call.call_id in self.victims:
             return False
         needed = self._blocks_needed(self._calls[call.call_id])
@@ -49,7 +54,8 @@ class Room:
     def _find_victims(self, call_id: str, needed: int) -> bool:
         """Add the worst holders after the call to the victims until the blocks suffice; none if they never do."""
         if self._holders is None:
-            self._holders = sorted((c for c in self._calls if self._cache.held_blocks(c)), key=self._core.key)
+            holders = (c for c in self._calls if self._cache.held_blocks(c) and c not in self._staying)
+            self._holders = sorted(holders, key=self._core.key)
         place, num_free, gone = self._core.key(call_id), self._num_free, self._gone.copy()
         left = len(self._holders)
         while num_free < needed and left and self._core.key(self._holders[left - 1]) > place:
