@@ -84,8 +84,10 @@ def simulate(
 
 
 def _table(results: list[PolicyResult]) -> Table:
-    """Means, then percentiles over programs: response time, and program-level token latency."""
-    table = Table("policy", "JCT s", "P95", "P99", "ms/token", "P95", "P99", "makespan s", "hits", "preempted")
+    caption = "JCT, makespan: s. ms/tok: program-level token latency. Means, then percentiles over programs."
+    table = Table(box=None, padding=(0, 1), pad_edge=False, caption=caption, caption_justify="left")
+    for name in ("policy", "JCT", "P95", "P99", "ms/tok", "P95", "P99", "makespan", "hits", "preempt"):
+        table.add_column(name, no_wrap=True, justify="left" if name == "policy" else "right")
     for result in results:
         jct, latency = (result.summary.distributions[name] for name in ("jct_s", "program_token_latency_s"))
         table.add_row(
@@ -96,9 +98,6 @@ def _table(results: list[PolicyResult]) -> Table:
             _number(result.hit_rate),
             str(result.counts.num_preemptions),
         )
-    for column in table.columns:
-        column.no_wrap = True
-        column.justify = "left" if column is table.columns[0] else "right"
     return table
 
 
