@@ -86,11 +86,6 @@ class Recorder:
             )
 
 
-def max_tokens(call: Call) -> int:
-    """How long an answer to ask for: as long as the recorded one, and at least the one token servers insist on."""
-    return max(1, call.output_tokens)
-
-
 def new_record(program: PlannedProgram, call: Call) -> CallRecord:
     """The record of a call that was not sent."""
     return CallRecord(
@@ -99,6 +94,6 @@ def new_record(program: PlannedProgram, call: Call) -> CallRecord:
         thread_id=program.threads[call.call_id],
         parents=call.parents,
         status=Status.NOT_RUN,
-        max_tokens=max_tokens(call),
+        max_tokens=call.max_tokens,
         trace_prompt_tokens=call.prompt_tokens,
     )

@@ -11,7 +11,7 @@ from agentix import wire
 from agentix.bench.clock import Clock
 from agentix.bench.messages import normalise
 from agentix.bench.plan import Plan, PlannedProgram, header_safe
-from agentix.bench.recorder import Recorder, max_tokens, new_record
+from agentix.bench.recorder import Recorder, new_record
 from agentix.bench.reply import Reply
 from agentix.metrics import CallRecord, Status
 from agentix.workload import Call, full_messages
@@ -124,7 +124,7 @@ def request_body(program: PlannedProgram, call: Call, *, model: str) -> dict[str
     return {
         "model": model,
         "messages": normalise(full_messages(program.source, call)),
-        "max_tokens": max_tokens(call),
+        "max_tokens": call.max_tokens,
         "ignore_eos": True,
         "temperature": 0,
         "stream": True,

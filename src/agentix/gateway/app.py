@@ -33,13 +33,13 @@ _TIMEOUT = httpx2.Timeout(None, connect=5.0, write=60.0)
 _LIMITS = httpx2.Limits(max_connections=None, max_keepalive_connections=256, keepalive_expiry=3.0)
 
 
-def create_app(config: GatewayConfig, *, transport: httpx2.AsyncBaseTransport | None = None) -> Starlette:
-    """The application for `config`; `transport` replaces the network, for tests.
+def create_app(config: GatewayConfig) -> Starlette:
+    """The application for `config`.
 
     Raises ConfigError for an unknown balancer. Everything it holds lives in `app.state`: table, pool.
     """
     no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=()))  # one client's cookies are not for the next one's calls
-    client = httpx2.AsyncClient(timeout=_TIMEOUT, limits=_LIMITS, transport=transport, trust_env=False, cookies=no_cookies)
+    client = httpx2.AsyncClient(timeout=_TIMEOUT, limits=_LIMITS, trust_env=False, cookies=no_cookies)
     pool = EnginePool(config.engines, client, config.health_period_s)
     table = ProcessTable()
     relay = Relay(table, pool, make_balancer(config.balancer), max_body_bytes=config.max_body_bytes)
@@ -91,7 +91,7 @@ async def list_models(pool: EnginePool, request: Request) -> Response:
     if not good and responses:
         return Response(responses[0].content, responses[0].status_code, media_type="application/json")
     if not good:
-        raise HTTPError(503, "no engine is available; try again shortly", "overloaded_error", retry_after_s=5)
+        raise HTTPError.no_engine()
     models: dict[str, Any] = {}
     for response in good:
         with suppress(ValueError, KeyError, TypeError):  # whatever this server lists, it is no models

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Self
 
 from starlette.responses import JSONResponse
 
@@ -20,6 +20,11 @@ class HTTPError(AgentixError):
         self.status = status
         self.kind = kind
         self.retry_after_s = retry_after_s
+
+    @classmethod
+    def no_engine(cls) -> Self:
+        """503: there is nobody to send this to."""
+        return cls(503, "no engine is available; try again shortly", "overloaded_error", retry_after_s=5)
 
     def body(self) -> dict[str, Any]:
         """The OpenAI error object."""

@@ -102,7 +102,7 @@ class Relay:
         identity = call.identity
         engines = self._pool.healthy()
         if not engines:
-            raise _no_engine()
+            raise HTTPError.no_engine()
         prompt_tokens = estimate_tokens(call.body)
         route = self._balancer.route(prompt_tokens, self._table.rows.get(identity.program_id), engines)
         call.call_id, n = identity.call_id, 1
@@ -158,7 +158,7 @@ class Relay:
                 stack.enter_context(attempt.pop_all())
             stack.push_async_callback(_close_response, response)
             return response
-        raise _no_engine()
+        raise HTTPError.no_engine()
 
     def _upstream_request(self, call: _Call, engine_id: str) -> httpx2.Request:
         target = self._pool.states[engine_id].target
@@ -220,10 +220,6 @@ class Relay:
             )
         if call.identity.anonymous and call.identity.program_id in self._table.rows:
             self._table.apply(ProgramEnded(now=now, program_id=call.identity.program_id))
-
-
-def _no_engine() -> HTTPError:
-    return HTTPError(503, "no engine is available; try again shortly", "overloaded_error", retry_after_s=5)
 
 
 async def _chunks(response: httpx2.Response) -> AsyncIterator[bytes]:

@@ -27,7 +27,6 @@ class SimCall:
     num_output: int = 0
     has_yielded: bool = False  # a token since it last entered the batch
     cached_tokens: int | None = None
-    arrived_s: float = 0.0
     first_token_s: float | None = None
 
     def __post_init__(self) -> None:

@@ -13,7 +13,7 @@ from agentix.core.errors import AgentixError, ConfigError
 from agentix.core.events import Batch, CallArrived, CallFinished, CallPreempted, CallStarted, Event, Placed, StepCompleted
 from agentix.core.process_table import ProcessTable
 from agentix.core.scheduler import Scheduler
-from agentix.cost.step import Step, StepCostModel
+from agentix.cost.step import Step, StepCostModel, causal_pairs
 from agentix.sim.call import SimCall
 from agentix.sim.content import Contents
 from agentix.sim.kv_cache import KVCache
@@ -109,7 +109,6 @@ class ModelledEngine:
                 f"program {call.program_id!r}, call {call.call_id!r}: {num_tokens} tokens do not fit the KV cache of "
                 f"{self.config.num_blocks * self.config.block_size}"
             )
-        call.arrived_s = event.now
         self.calls[call.call_id] = call
         self._apply(event)
 
@@ -252,7 +251,7 @@ class ModelledEngine:
                 decode_context_tokens += call.num_known
             else:
                 prefill_tokens += num_tokens
-                prefill_pairs += num_tokens * call.num_computed + num_tokens * (num_tokens + 1) // 2
+                prefill_pairs += causal_pairs(num_tokens, call.num_computed)
         return Step(
             prefill_tokens=prefill_tokens,
             prefill_pairs=prefill_pairs,

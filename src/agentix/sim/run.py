@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -89,13 +89,13 @@ def run_policies(config: SimulationConfig, *, on_progress: Callable[[str], None]
     drawn = draw_programs(programs, num_programs=config.num_programs, rate_per_s=config.rate_per_s, seed=config.seed)
     device, model = device_card(config.device), model_card(config.model)
     kv_tokens = config.kv_tokens if config.kv_tokens is not None else kv_capacity_tokens(device, model)
-    base = asdict(config.engine) | {"num_blocks": kv_tokens // config.engine.block_size}
+    engine = replace(config.engine, num_blocks=kv_tokens // config.engine.block_size)
     for policy in config.policies:
         on_progress(policy)
         simulation = Simulation(
             [program for program, _ in drawn],
             [arrival_s for _, arrival_s in drawn],
-            engine=EngineConfig(**(base | {"scheduler": config.scheduler(policy)})),
+            engine=replace(engine, scheduler=config.scheduler(policy)),
             cost=Roofline(device, model),
             balancer=make_balancer(config.balancer),
             num_engines=config.num_engines,

@@ -9,7 +9,7 @@ from typing import Any
 from agentix.core.balancers import EngineView, LoadBalancer
 from agentix.core.events import CallArrived, ProgramEnded, ProgramStarted
 from agentix.core.process_table import ProcessTable
-from agentix.cost.step import Step, StepCostModel
+from agentix.cost.step import Step, StepCostModel, causal_pairs
 from agentix.metrics import CallRecord, ProgramRecord, Status
 from agentix.sim.call import SimCall
 from agentix.sim.content import Contents, Context
@@ -154,7 +154,7 @@ class Simulation:
             program_id=program_id,
             prompt=prompt,
             answer=run.parts[call.call_id].answer[0],
-            num_output_wanted=max(1, call.output_tokens),
+            num_output_wanted=call.max_tokens,
         )
         arrival = CallArrived(
             now=self.now,
@@ -201,8 +201,8 @@ class Simulation:
     def _work_s(self, call: Call) -> float:
         """Service the call needs alone on an engine whose prefix cache holds nothing: what SRPT is told."""
         n = call.prompt_tokens
-        prefill = Step(prefill_tokens=n, prefill_pairs=n * (n + 1) // 2, num_decodes=0, decode_context_tokens=0)
-        decode = Step(prefill_tokens=0, prefill_pairs=0, num_decodes=1, decode_context_tokens=n + call.output_tokens // 2)
+        prefill = Step(prefill_tokens=n, prefill_pairs=causal_pairs(n))
+        decode = Step(num_decodes=1, decode_context_tokens=n + call.output_tokens // 2)
         return self._cost.step_s(prefill) + max(0, call.output_tokens - 1) * self._cost.step_s(decode)
 
     def _program_id(self, index: int) -> str:
@@ -226,7 +226,7 @@ class Simulation:
             thread_id=run.threads[call.call_id],
             parents=call.parents,
             status=Status.OK if done is not None else Status.NOT_RUN,
-            max_tokens=max(1, call.output_tokens),
+            max_tokens=call.max_tokens,
             trace_prompt_tokens=call.prompt_tokens,
             ready_s=ready_s,
             sent_s=ready_s,

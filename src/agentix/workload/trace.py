@@ -53,6 +53,11 @@ class Call:
     step: int | None = None
     agent: str | None = None
 
+    @property
+    def max_tokens(self) -> int:
+        """How long an answer to ask for: as long as the recorded one, and at least the one token servers insist on."""
+        return max(1, self.output_tokens)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
