@@ -7,7 +7,7 @@ PORT ?= 8080
 # More options of `agentix serve`, e.g. ARGS="--policy fcfs"
 ARGS ?=
 
-.PHONY: help serve install install-dev test check lint types contracts unit integration format clean
+.PHONY: help serve install install-dev test check lint types contracts unit integration fidelity format clean
 
 help: ## list what can be done here
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -26,8 +26,8 @@ test: install-dev lint types contracts unit integration ## every check and test,
 check: install-dev lint types contracts unit ## everything but the tests that start processes and real engines
 
 lint: install-dev ## style and formatting
-	@$(BIN)/ruff check src tests
-	@$(BIN)/ruff format --check src tests
+	@$(BIN)/ruff check src tests benchmarks
+	@$(BIN)/ruff format --check src tests benchmarks
 
 types: install-dev ## static types, strict
 	@$(BIN)/mypy
@@ -41,9 +41,12 @@ unit: install-dev ## fast tests: unit, property, golden
 integration: install-dev ## tests over sockets and processes, some with the real engine
 	@$(BIN)/pytest tests/integration
 
+fidelity: install-dev ## simulate the runs that were measured on a real engine, and say how far off the simulator is
+	@$(BIN)/python -m benchmarks.fidelity predict
+
 format: install-dev ## put the code into shape
-	@$(BIN)/ruff check --fix src tests
-	@$(BIN)/ruff format src tests
+	@$(BIN)/ruff check --fix src tests benchmarks
+	@$(BIN)/ruff format src tests benchmarks
 
 clean: ## remove .venv and caches (not the converted model)
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

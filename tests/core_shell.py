@@ -22,9 +22,9 @@ from agentix.core.events import (
 class Shell:
     """One scheduler. Settings are those of SchedulerConfig; starvation is off unless asked for."""
 
-    def __init__(self, table: ProcessTable | None = None, **settings: Any) -> None:
+    def __init__(self, table: ProcessTable | None = None, *, capacity_tokens: int | None = None, **settings: Any) -> None:
         config = SchedulerConfig(**{"starvation_ratio": None, **settings})
-        self.scheduler = Scheduler(config, table or ProcessTable())
+        self.scheduler = Scheduler(config, table or ProcessTable(), capacity_tokens=capacity_tokens)
         self.table = self.scheduler.table
         self.now = 0.0
 

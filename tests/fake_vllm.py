@@ -56,6 +56,7 @@ class Request:
         self.holds_kv = False
         self.priority = 0
         self.num_prompt_tokens = 8
+        self.num_computed_tokens = 8
         self.num_output_tokens = 4
 
 
@@ -64,7 +65,15 @@ class AsyncScheduler:
 
     def __init__(self, num_slots: int, agentix: Any = None) -> None:
         self.num_slots = num_slots
-        self.vllm_config = SimpleNamespace(additional_config={"agentix": agentix or {}})
+        self.max_num_active_reqs = num_slots
+        self.max_num_scheduled_tokens = 2048
+        self.block_size = 16
+        self.vllm_config = SimpleNamespace(
+            additional_config={"agentix": agentix or {}},
+            model_config=SimpleNamespace(dtype="torch.float32", max_model_len=4096),
+            cache_config=SimpleNamespace(num_gpu_blocks=100, enable_prefix_caching=True),
+            scheduler_config=SimpleNamespace(async_scheduling=True),
+        )
         self.policy = SchedulingPolicy.FCFS
         self.requests: dict[str, Request] = {}
         self.running: list[Request] = []
@@ -148,6 +157,7 @@ def plug_in() -> Iterator[ModuleType]:
     modules: dict[str, dict[str, Any]] = {
         "vllm": {"__version__": "0.0"},
         "vllm.logger": {"init_logger": logging.getLogger},
+        "vllm.platforms": {"current_platform": SimpleNamespace(get_device_name=lambda: "an accelerator")},
         "vllm.v1.core.sched.async_scheduler": {"AsyncScheduler": AsyncScheduler},
         "vllm.v1.core.sched.request_queue": {"RequestQueue": RequestQueue, "SchedulingPolicy": SchedulingPolicy},
         "vllm.v1.request": {"Request": Request, "RequestStatus": RequestStatus},

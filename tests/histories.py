@@ -68,6 +68,7 @@ class RandomShell:
                 program_id=program_id,
                 engine_id=engine_id,
                 parents=(None, (), (f"c{self._num_calls - 1}", f"c{pick // 4}"))[pick // 2 % 3],
+                prompt_tokens=pick % 7 * 20 or None,
                 pin=bool(engine_id) and pick % 2 == 0,
                 attained=self._attained(pick) if pick % 5 == 0 else None,
             )
@@ -94,7 +95,10 @@ class RandomShell:
     def _finish(self, pick: int, delay_s: float) -> None:
         if call_id := self._pick(list(self._ledger.calls), pick):
             service_s, waiting_s = _OUTSIDE_FIGURES_S[pick % len(_OUTSIDE_FIGURES_S)]
-            self._tell(CallFinished(now=self._now, call_id=call_id, service_s=service_s, waiting_s=waiting_s))
+            tokens = pick % 5 * 20 or None
+            self._tell(
+                CallFinished(now=self._now, call_id=call_id, service_s=service_s, waiting_s=waiting_s, output_tokens=tokens)
+            )
 
     def _abort(self, pick: int, delay_s: float) -> None:
         if call_id := self._pick(list(self._ledger.calls), pick):

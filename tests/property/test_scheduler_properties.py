@@ -16,6 +16,8 @@ from histories import History, configs, histories
 from ledger import Ledger
 
 MULTI_LEVEL = ["mlfq", "plas", "atlas", "atlas_exact"]
+UNINTERRUPTED = ["las", "program_fcfs", "pause_resume"]
+CAPACITY_TOKENS = 400  # of three programs, each with a context of up to 200 tokens and some room
 
 check = settings(max_examples=150, deadline=None)
 
@@ -29,7 +31,7 @@ def quanta_s(config: SchedulerConfig) -> tuple[float, ...]:
 
 def play(config: SchedulerConfig, history: History) -> Iterator[tuple[Scheduler, Ledger, Event, list[Placed]]]:
     """Apply the history. Yields after each event, when the ledger has booked the event but not yet the placements."""
-    scheduler, ledger = Scheduler(config, ProcessTable()), Ledger()
+    scheduler, ledger = Scheduler(config, ProcessTable(), capacity_tokens=CAPACITY_TOKENS), Ledger()
     for event in history:
         ledger.take(event)
         placed = scheduler.apply(event)
@@ -64,10 +66,51 @@ def test_no_call_is_lost_or_served_twice(config: SchedulerConfig, history: Histo
     for scheduler, ledger, event, _ in play(config, history):
         batch = scheduler.choose(event.now, Slots(num_slots))
         waiting, running = set(ledger.waiting), set(ledger.running)
-        assert batch.run == scheduler.order[:num_slots]
+        held = {i for i in waiting if ledger.calls[i].program_id in scheduler.holding.held}
+        assert batch.run == tuple(i for i in scheduler.order if i not in held)[:num_slots]
         assert sorted(scheduler.order) == sorted(ledger.calls)
         assert sorted(batch.admit) == sorted(waiting & set(batch.run))
         assert sorted(batch.preempt) == sorted(running - set(batch.run))
+
+
+@check
+@given(configs(UNINTERRUPTED), histories(), st.integers(0, 6))
+def test_running_calls_do_not_give_way(config: SchedulerConfig, history: History, num_slots: int) -> None:
+    for scheduler, ledger, event, _ in play(config, history):
+        batch = scheduler.choose(event.now, Slots(num_slots))
+        running = set(ledger.running)
+        assert set(scheduler.order[: len(running)]) == running
+        assert len(batch.preempt) == max(0, len(running) - num_slots)
+        assert not (batch.preempt and batch.admit)
+
+
+@check
+@given(configs(), histories())
+def test_an_engine_with_work_never_stands_still(config: SchedulerConfig, history: History) -> None:
+    for scheduler, ledger, event, _ in play(config, history):
+        assert bool(scheduler.choose(event.now, Slots(1)).run) == bool(ledger.calls)
+
+
+@check
+@given(configs(), histories())
+def test_a_choice_asked_for_twice_is_the_same(config: SchedulerConfig, history: History) -> None:
+    for scheduler, _, event, _ in play(config, history):
+        batch = scheduler.choose(event.now, Slots(3))
+        held = scheduler.holding.held
+        assert scheduler.choose(event.now, Slots(3)) == batch
+        assert scheduler.holding.held == held
+
+
+@check
+@given(configs(["pause_resume"]), histories())
+def test_programs_that_are_not_held_fit_the_engine_unless_nothing_would_run(config: SchedulerConfig, history: History) -> None:
+    for scheduler, ledger, event, _ in play(config, history):
+        scheduler.choose(event.now, Slots(3))
+        active = [row for i, row in scheduler.table.rows.items() if row.num_arrived and i not in scheduler.holding.held]
+        need_tokens = sum(row.context_tokens + 100 for row in active)
+        waiting = {ledger.calls[i].program_id for i in ledger.waiting}
+        was_let_go = not ledger.running and len(waiting - scheduler.holding.held) == 1
+        assert need_tokens <= CAPACITY_TOKENS or was_let_go
 
 
 @check

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 
 from agentix.core import CallRow, ProgramRow, SchedulingPolicy
 from agentix.core.events import from_record
+from agentix.cost import Step
+from agentix.engine.step_log import read_step_log
 from fake_vllm import Request, RequestStatus, plug_in
 
 ACTIONS = ("arrive", "arrive", "stream", "piece", "schedule", "schedule", "return", "stop", "stop", "preempt", "reset", "abort")
@@ -209,13 +211,38 @@ def test_the_decision_log_replays(plugin: ModuleType, tmp_path: Path) -> None:
     engine.scheduler._log.close()
 
 
+def test_the_step_log_tells_what_each_step_computed_and_for_how_long(plugin: ModuleType, tmp_path: Path) -> None:
+    """Two steps in flight: the second is scheduled at 101 and starts when the first returns, at 102."""
+    engine = Engine(plugin, step_log=str(tmp_path / "log"))
+    prompt = engine.scheduler.requests[engine.arrive()]
+    prompt.num_computed_tokens = 4  # the stand-in counts for itself: now 4 tokens after 3 in the cache, one of them scheduled
+    engine.schedule()
+    engine.now += 1.0
+    decode = engine.scheduler.requests[engine.arrive()]
+    decode.num_computed_tokens = 11
+    engine.schedule()
+    engine.now += 1.0
+    engine.give()
+    engine.now += 3.0
+    engine.give()
+    facts, steps = read_step_log(tmp_path / "log")
+    assert (facts.device, facts.num_blocks, facts.max_num_seqs, facts.dtype) == ("an accelerator", 99, 2, "float32")
+    first = Step(prefill_tokens=1, prefill_pairs=4)
+    second = Step(prefill_tokens=1, prefill_pairs=4, num_decodes=1, decode_context_tokens=11)
+    assert [(r.began_s, r.started_s, r.returned_s, r.num_calls, r.step) for r in steps] == [
+        (100.0, 100.0, 102.0, 1, first),
+        (101.0, 102.0, 105.0, 2, second),
+    ]
+    engine.scheduler._step_log.close()
+
+
 def test_a_full_disk_ends_the_log_and_not_the_engine(plugin: ModuleType, caplog: pytest.LogCaptureFixture) -> None:
     class FullDisk:
         def write(self, text: str) -> int:
             raise OSError(28, "No space left on device")
 
     engine = Engine(plugin)
-    engine.scheduler._log = FullDisk()
+    engine.scheduler._log._file = FullDisk()
     engine.step(1.0, engine.arrive("p"))
     engine.validate()
     assert caplog.text.count("No space left on device") == 1

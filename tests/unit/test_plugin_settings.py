@@ -21,6 +21,7 @@ from agentix.wire import attained_from_xargs
         ("plas", "object of settings"),
         ({"polciy": "plas"}, "polciy"),
         ({"decision_log": 1}, "decision_log"),
+        ({"step_log": ["a"]}, "step_log"),
         ({"program_idle_s": 0}, "program_idle_s"),
     ],
 )

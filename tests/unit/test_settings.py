@@ -65,7 +65,7 @@ def test_a_wrong_value_is_an_error_that_names_its_setting(key: str, value: objec
 
 
 def test_an_unknown_policy_is_an_error_that_lists_those_that_exist() -> None:
-    known = "atlas, atlas_exact, fcfs, mlfq, plas, round_robin, srpt, your_module:YourClass"
+    known = "atlas, atlas_exact, fcfs, las, mlfq, pause_resume, plas, program_fcfs, round_robin, srpt, your_module:YourClass"
     with pytest.raises(ConfigError, match=f"unknown policy 'lottery'; known: {known}"):
         make_policy(SchedulerConfig(policy="lottery"))
 

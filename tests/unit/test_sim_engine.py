@@ -14,7 +14,7 @@ from agentix.core.balancers import make_balancer
 from agentix.core.events import Event, Placed, StepCompleted, log_line
 from agentix.cost.step import Step, UnitCost
 from agentix.metrics import ProgramRecord, Status
-from agentix.sim.engine import CapacityError, EngineConfig
+from agentix.sim.config import CapacityError, EngineConfig
 from agentix.sim.simulation import Simulation
 from agentix.workload import Call, Program
 from step_engine import Work, chain
@@ -127,14 +127,14 @@ def test_nothing_is_lost_whatever_runs_short(
     assert dict(simulation.table.rows) == {}
     for engine in simulation.engines.values():
         assert engine.calls == {}
-        assert engine.cache.num_free_blocks == blocks
+        assert engine.memory.cache.num_free_blocks == blocks
 
 
 def validate(simulation: Simulation) -> None:
     simulation.table.validate()
     for engine in simulation.engines.values():
         engine.core.validate()
-        engine.cache.validate()
+        engine.memory.cache.validate()
         assert (
             sum(simulation.table.call(c).running for c in engine.calls if c in simulation.table.calls)
             <= engine.config.max_num_seqs

@@ -8,6 +8,7 @@ import typer
 
 from agentix import __version__
 from agentix.cli.bench import bench
+from agentix.cli.calibrate import calibrate
 from agentix.cli.serve import serve
 from agentix.cli.simulate import simulate
 from agentix.core.errors import AgentixError
@@ -22,6 +23,7 @@ app = typer.Typer(
 app.command("serve")(serve)
 app.command("bench")(bench)
 app.command("simulate")(simulate)
+app.command("calibrate")(calibrate)
 
 
 @app.command("version")

@@ -7,12 +7,13 @@ Shells (gateway, engine plug-in, simulator) translate their world into `events`,
 from __future__ import annotations
 
 from agentix.core.balancers import BALANCERS, EngineView, LoadBalancer, Route, make_balancer
+from agentix.core.budget import BatchBudget, Slots
 from agentix.core.config import SchedulerConfig
 from agentix.core.errors import AgentixError, ConfigError, InvalidTransition, UnknownCall, UnknownProgram
 from agentix.core.policies import POLICIES, MultiLevelPolicy, SchedulingPolicy, make_policy
 from agentix.core.process_table import ProcessTable
 from agentix.core.program import CallRow, ProgramRow
-from agentix.core.scheduler import BatchBudget, Scheduler, Slots
+from agentix.core.scheduler import Scheduler
 
 __all__ = [
     "BALANCERS",

@@ -19,7 +19,7 @@ from agentix.core.events import (
     ProgramStarted,
     StepCompleted,
 )
-from agentix.core.program import MAX_PATHS, CallRow, ProgramRow
+from agentix.core.program import MAX_PATHS, OUTPUT_WEIGHT, CallRow, ProgramRow
 
 
 class ProcessTable:
@@ -133,6 +133,7 @@ class ProcessTable:
             scalar_s=row.critical_path_s,
             path_s=self._path_s(row, event.parents) if exact_s is None else exact_s,
         )
+        self._note_arrival(row, event)
         if event.engine_id and event.engine_id not in row.engine_ids:
             row.engine_ids.append(event.engine_id)
         if event.pin:
@@ -142,6 +143,25 @@ class ProcessTable:
         self._calls[call.call_id] = call
         if attained is not None:
             self._tell(row)
+
+    @staticmethod
+    def _note_arrival(row: ProgramRow, event: CallArrived) -> None:
+        """The gap that ends with the call, if the program was idle, and the context it brings, if that is known."""
+        if not row.calls and row.last_completion_s is not None:
+            row.gaps_s += max(0.0, event.now - row.last_completion_s)
+            row.num_gaps += 1
+        if event.prompt_tokens is not None:
+            others = row.context_tokens if row.calls else 0
+            row.context_tokens = max(others, event.prompt_tokens)
+
+    @staticmethod
+    def _note_tokens(row: ProgramRow, call: CallRow, event: CallFinished | CallAborted) -> None:
+        """What the call leaves in the accounts of tokens. Of an aborted call nobody knows how many it had."""
+        row.recent_tokens = row.recent_tokens_at(event.now)
+        if isinstance(event, CallFinished):
+            prompt_tokens, output_tokens = call.prompt_tokens or 0, event.output_tokens or 0
+            row.recent_tokens += prompt_tokens + OUTPUT_WEIGHT * output_tokens
+            row.context_tokens = max(row.context_tokens, prompt_tokens + output_tokens)
 
     @staticmethod
     def _path_s(row: ProgramRow, parents: tuple[str, ...] | None) -> float:
@@ -201,6 +221,7 @@ class ProcessTable:
         row.path_s[call.call_id] = call.path_s + service_s
         if len(row.path_s) > MAX_PATHS:
             del row.path_s[next(iter(row.path_s))]
+        self._note_tokens(row, call, event)
         row.last_completion_s = event.now
         if isinstance(event, CallFinished):
             row.num_finished += 1

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 MAX_PATHS = 1024
+
+# How tokens count towards `recent_tokens`: as in the router of llm-d (policy `las`).
+OUTPUT_WEIGHT = 2
+HALF_LIFE_S = 60.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -45,6 +50,12 @@ class ProgramRow:
     engine_ids       engines it has used, in order of first use
     home_engine_id   engine that holds its long context, if the balancer has pinned it
     calls            its active calls by id
+    context_tokens   KV it needs: the largest context of its calls since it was last idle, that is the prompt of a call, and
+                     its answer too once that is finished. Parallel calls share most of their tokens, so the largest is
+                     nearer the truth than the sum. 0: unknown
+    recent_tokens    tokens of its finished calls, input + OUTPUT_WEIGHT x output, halved every HALF_LIFE_S seconds; as of
+                     `last_completion_s`, see `recent_tokens_at`
+    gaps_s           sum of the `num_gaps` times for which the program was idle between two calls (tools, people)
 
     A completion is the end of a call, finished or aborted: from `last_completion_s` on the program may be idle.
     """
@@ -60,6 +71,10 @@ class ProgramRow:
     home_engine_id: str | None = None
     calls: dict[str, CallRow] = field(default_factory=dict)
     path_s: dict[str, float] = field(default_factory=dict)
+    context_tokens: int = 0
+    recent_tokens: float = 0.0
+    gaps_s: float = 0.0
+    num_gaps: int = 0
     last_arrival_s: float | None = None
     last_completion_s: float | None = None
     num_finished: int = 0
@@ -73,3 +88,19 @@ class ProgramRow:
         for call in self.calls.values():
             threads.setdefault(call.thread_id, []).append(call)
         return threads
+
+    @property
+    def num_over(self) -> int:
+        """Calls that are over, finished or aborted."""
+        return self.num_finished + self.num_aborted
+
+    @property
+    def num_arrived(self) -> int:
+        """All its calls so far."""
+        return self.num_over + len(self.calls)
+
+    def recent_tokens_at(self, now: float) -> float:
+        """`recent_tokens`, as of `now`."""
+        if self.last_completion_s is None:
+            return 0.0
+        return self.recent_tokens * math.exp2(-max(0.0, now - self.last_completion_s) / HALF_LIFE_S)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import heapq
 import math
 from bisect import bisect_left, insort
-from dataclasses import dataclass
-from typing import Protocol
 
+from agentix.core.budget import BatchBudget
 from agentix.core.config import SchedulerConfig
+from agentix.core.entry import Entry, Key
 from agentix.core.errors import InvalidTransition, UnknownCall
 from agentix.core.events import (
     Batch,
@@ -22,52 +21,12 @@ from agentix.core.events import (
     Placed,
     StepCompleted,
 )
+from agentix.core.holding import Holding
 from agentix.core.policies import make_policy
 from agentix.core.policies.base import TOLERANCE_S
 from agentix.core.process_table import ProcessTable
 from agentix.core.program import CallRow, ProgramRow
-
-_Key = tuple[int, float, int, str]
-
-# Watches of calls that are over are swept once they outnumber the others by this many.
-_WATCH_SLACK = 64
-
-
-class BatchBudget(Protocol):
-    """What the engine can hold in one batch: slots, KV blocks, tokens. The shell's knowledge, asked call by call."""
-
-    def take(self, call: CallRow) -> bool:
-        """Reserve room for `call`; False (and nothing reserved) if it does not fit."""
-        ...
-
-
-class Slots:
-    """A budget of `num_slots` calls and nothing else."""
-
-    def __init__(self, num_slots: int) -> None:
-        self._left = num_slots
-
-    def take(self, call: CallRow) -> bool:
-        """One slot."""
-        if self._left <= 0:
-            return False
-        self._left -= 1
-        return True
-
-
-@dataclass(slots=True)
-class _Entry:
-    """A call's place in the queue. `reset_*_s`: what its own W and T were when it was last promoted."""
-
-    key: _Key
-    quantum_left_s: float
-    reset_waiting_s: float = 0.0
-    reset_service_s: float = 0.0
-    watched_s: float = math.inf
-
-    @property
-    def level(self) -> int:
-        return self.key[0]
+from agentix.core.watch import Watch
 
 
 class Scheduler:
@@ -79,17 +38,20 @@ class Scheduler:
     quantum re-enters at the policy's next level. A call of a starving program (W/T >= β) moves to the first level, and
     its own W and T count from zero. CallMoved takes the call out of the queue that holds it, and into one that does not.
     Work per event: O(log n) per call it names (list insertion aside).
+
+    `capacity_tokens`: KV tokens that the engine holds, for policies that hold programs back; None: unknown, nothing is.
     """
 
-    def __init__(self, config: SchedulerConfig, table: ProcessTable) -> None:
+    def __init__(self, config: SchedulerConfig, table: ProcessTable, *, capacity_tokens: int | None = None) -> None:
         self.table = table
         self.policy = make_policy(config)
+        self.holding = Holding(capacity_tokens if self.policy.holds_programs else None)
         self._beta = config.starvation_ratio
-        self._entries: dict[str, _Entry] = {}
-        self._order: list[_Key] = []
+        self._entries: dict[str, Entry] = {}
+        self._order: list[Key] = []
         self._running: set[str] = set()
         self._num_entries = 0
-        self._watch: list[tuple[float, str]] = []
+        self._watch = Watch()
         table.on_totals(self._watch_program)
 
     def apply(self, event: Event) -> list[Placed]:
@@ -114,8 +76,10 @@ class Scheduler:
                     placed.extend(self._charge(call_id, event.duration_s, event.now))
             case CallStarted():
                 self._running.add(event.call_id)
+                self._reposition(event.call_id)
             case CallPreempted():
                 self._running.discard(event.call_id)
+                self._reposition(event.call_id)
                 self._watch_call(*self._look_up(event.call_id))
             case CallFinished() | CallAborted():
                 self._remove(event.call_id)
@@ -125,14 +89,19 @@ class Scheduler:
     def choose(self, now: float, budget: BatchBudget) -> Batch:
         """The batch that should run from `now` on: calls in order until the first that does not fit.
 
-        O(batch · log batch), however many calls wait.
+        Waiting calls of programs that are held back are passed over. O(batch · log batch), however many calls wait, unless
+        the policy reranks or holds programs.
         """
         self.rerank(now)
+        active = (self.table.calls[key[-1]] for key in self._order)
+        self.holding.decide(self.policy, self.table, active, idle=not self._running, now=now)
         run: list[str] = []
         for key in self._order:
-            if not budget.take(self.table.calls[key[-1]]):
-                break
-            run.append(key[-1])
+            call = self.table.calls[key[-1]]
+            if self.holding.passes(call):
+                if not budget.take(call):
+                    break
+                run.append(call.call_id)
         chosen = set(run)
         return Batch(
             run=tuple(run),
@@ -143,14 +112,33 @@ class Scheduler:
     def rerank(self, now: float) -> bool:
         """Establish the order afresh if the policy's ranks may have changed; returns whether they may. O(n log n)."""
         if self.policy.reranks:
-            for call_id, entry in self._entries.items():
-                level, _, sequence, _ = entry.key
-                entry.key = (level, self.policy.rank(*self._look_up(call_id), now), sequence, call_id)
+            ranks = self.policy.ranks([self._look_up(call_id) for call_id in self._entries], now)
+            for entry, rank in zip(self._entries.values(), ranks, strict=True):
+                first, _, sequence, call_id = entry.key
+                entry.key = (first, rank, sequence, call_id)
             self._order = sorted(entry.key for entry in self._entries.values())
         return self.policy.reranks
 
-    def key(self, call_id: str) -> _Key:
-        """The call's place in the total order of this queue: (level, rank, entry, id), smaller first."""
+    def steady_until(self, now: float) -> float:
+        """Until when the order is sure to stay as it is, if all that happens is that the running calls are served.
+
+        No quantum is used up before that and no call starves; a shell may play steps up to it as one. O(running).
+        """
+        if self.policy.reranks:
+            return now
+        quantum_s = math.inf
+        for call_id in self._running:
+            entry = self._entries[call_id]
+            if entry.safe_until_s <= now and self._starves(entry, call_id, now):
+                return now
+            quantum_s = min(quantum_s, entry.quantum_left_s)
+        return min(now + quantum_s - TOLERANCE_S, self._watch.next_s)
+
+    def key(self, call_id: str) -> Key:
+        """The call's place in the total order of this queue: (level, rank, entry, id), smaller first.
+
+        A running call of a policy that never preempts stands at level -1: before every call that waits.
+        """
         return self._entry(call_id).key
 
     def level(self, call_id: str) -> int:
@@ -162,7 +150,7 @@ class Scheduler:
         """Every active call, waiting or running, best first."""
         return tuple(key[-1] for key in self._order)
 
-    def _entry(self, call_id: str) -> _Entry:
+    def _entry(self, call_id: str) -> Entry:
         try:
             return self._entries[call_id]
         except KeyError:
@@ -182,6 +170,7 @@ class Scheduler:
 
     def _arrive(self, call_id: str, now: float) -> Placed:
         call, row = self._look_up(call_id)
+        self.holding.arrived(row)
         try:
             return self._enter(call, row, self.policy.level(call, row, now), now, "arrival")
         except Exception:
@@ -191,8 +180,8 @@ class Scheduler:
     def _enter(self, call: CallRow, row: ProgramRow, level: int, now: float, reason: str) -> Placed:
         """Put the call at the tail of `level` with that level's quantum."""
         old = self._entries.get(call.call_id)
-        key = (level, self.policy.rank(call, row, now), self._num_entries + 1, call.call_id)
-        entry = _Entry(key, self.policy.quanta_s[level])
+        key = (self._first(call, level), self.policy.rank(call, row, now), self._num_entries + 1, call.call_id)
+        entry = Entry(key, level, self.policy.quanta_s[level])
         if reason == "starving":
             entry.reset_waiting_s, entry.reset_service_s = call.waiting_s(now), call.service_s
         elif old is not None:
@@ -202,65 +191,65 @@ class Scheduler:
         self._num_entries += 1
         self._entries[call.call_id] = entry
         insort(self._order, key)
+        self._watch.forget(call.call_id)  # what was noted held for the place before
         self._watch_call(call, row)
         return Placed(call_id=call.call_id, level=level, reason=reason)
+
+    def _first(self, call: CallRow, level: int) -> int:
+        """What a call's key starts with: its level, or -1 if it runs and must not be preempted."""
+        return -1 if call.running and not self.policy.preempts else level
+
+    def _reposition(self, call_id: str) -> None:
+        """The call has started or stopped running, which is a change of place under a policy that never preempts."""
+        entry = self._entries[call_id]
+        first = self._first(self.table.calls[call_id], entry.level)
+        if first != entry.key[0]:
+            self._order.pop(bisect_left(self._order, entry.key))
+            entry.key = (first, *entry.key[1:])
+            insort(self._order, entry.key)
 
     def _remove(self, call_id: str) -> None:
         self._order.pop(bisect_left(self._order, self._entries.pop(call_id).key))
         self._running.discard(call_id)
-        self._sweep_watch()
+        self._watch.forget(call_id)
 
     def _charge(self, call_id: str, service_s: float, now: float) -> list[Placed]:
         entry = self._entries[call_id]
-        call, row = self._look_up(call_id)
         entry.quantum_left_s -= service_s
-        if entry.level > 0 and self._starves_at(call, row, entry) <= now:
-            return [self._enter(call, row, 0, now, "starving")]
+        if entry.safe_until_s <= now and self._starves(entry, call_id, now):
+            return [self._enter(*self._look_up(call_id), 0, now, "starving")]
         if entry.quantum_left_s <= TOLERANCE_S:
-            return [self._enter(call, row, self.policy.after_quantum(entry.level), now, "quantum")]
+            return [self._enter(*self._look_up(call_id), self.policy.after_quantum(entry.level), now, "quantum")]
         return []
 
-    def _starves_at(self, call: CallRow, row: ProgramRow, entry: _Entry) -> float:
-        """When (W_p + W_c) / (T_p + T_c) reaches β if the call is not served until then; inf without β."""
+    def _starves(self, entry: Entry, call_id: str, now: float) -> bool:
+        """Whether the call starves now; if not, notes until when it cannot."""
+        entry.safe_until_s = self._starves_at(*self._look_up(call_id), entry) if entry.level > 0 else math.inf
+        return entry.safe_until_s <= now
+
+    def _starves_at(self, call: CallRow, row: ProgramRow, entry: Entry) -> float:
         if self._beta is None:
             return math.inf
-        program_s, program_waiting_s = (row.service_s, row.waiting_s) if self.policy.starves_by_program else (0.0, 0.0)
-        service_s = program_s + call.service_s - entry.reset_service_s
-        own_waiting_s = self._beta * service_s - program_waiting_s + entry.reset_waiting_s
-        return call.arrived_s + call.service_s + own_waiting_s
+        return entry.starves_at(call, row, beta=self._beta, by_program=self.policy.starves_by_program)
 
     def _watch_call(self, call: CallRow, row: ProgramRow) -> None:
         """Make sure the call is looked at no later than it starves."""
         entry = self._entries[call.call_id]
-        if entry.level == 0 or call.running or self._beta is None:
-            return
-        starves_s = self._starves_at(call, row, entry)
-        if starves_s < entry.watched_s:
-            entry.watched_s = starves_s
-            heapq.heappush(self._watch, (starves_s, call.call_id))
-            self._sweep_watch()
-
-    def _sweep_watch(self) -> None:
-        if len(self._watch) > 2 * len(self._entries) + _WATCH_SLACK:
-            self._watch = [(e.watched_s, i) for i, e in self._entries.items() if e.watched_s < math.inf]
-            heapq.heapify(self._watch)
+        if entry.level > 0 and not call.running:
+            self._watch.note(call.call_id, self._starves_at(call, row, entry))
 
     def _watch_program(self, row: ProgramRow) -> None:
         """The program's totals changed, and with them the moment its waiting calls starve."""
         for call in row.calls.values():
             if call.call_id in self._entries:
+                self._entries[call.call_id].safe_until_s = -math.inf
                 self._watch_call(call, row)
 
     def _promote_starving(self, now: float) -> list[Placed]:
         placed: list[Placed] = []
-        while self._watch and self._watch[0][0] <= now:
-            watched_s, call_id = heapq.heappop(self._watch)
-            entry = self._entries.get(call_id)
-            if entry is None or entry.watched_s != watched_s:
-                continue  # over, or watched for an earlier moment since
-            entry.watched_s = math.inf
-            call, row = self._look_up(call_id)
-            if entry.level == 0 or call.running:
+        for call_id in self._watch.due(now):
+            entry, (call, row) = self._entries[call_id], self._look_up(call_id)
+            if call.running:
                 continue
             if self._starves_at(call, row, entry) <= now:
                 placed.append(self._enter(call, row, 0, now, "starving"))
@@ -268,14 +257,12 @@ class Scheduler:
                 self._watch_call(call, row)
         return placed
 
-    def _is_watched(self, call_id: str, entry: _Entry) -> bool:
+    def _is_watched(self, call_id: str, entry: Entry) -> bool:
         """Whether the call will be looked at no later than it starves, if that is a thing to look for."""
         if call_id not in self.table.calls:
             return True  # a problem of its own
         call, row = self._look_up(call_id)
-        if entry.level == 0 or call.running or self._beta is None:
-            return True
-        return entry.watched_s <= self._starves_at(call, row, entry) and (entry.watched_s, call_id) in self._watch
+        return entry.level == 0 or call.running or self._watch.covers(call_id, self._starves_at(call, row, entry))
 
     def validate(self) -> None:
         """Check every invariant; raises InvalidTransition with the first that is broken. O(n²)."""
@@ -292,8 +279,8 @@ class Scheduler:
             (all(0 <= e.level < num_levels for e in self._entries.values()), "a level that does not exist"),
             (all(e.quantum_left_s > 0 for e in self._entries.values()), "a used-up quantum without a new place"),
             (all(self._is_watched(i, e) for i, e in self._entries.items()), "a call that may starve unnoticed"),
-            (len(self._watch) <= 2 * len(self._entries) + _WATCH_SLACK, "watches of calls that are long over"),
         ]
         for holds, message in problems:
             if not holds:
                 raise InvalidTransition(f"scheduler is inconsistent: {message}")
+        self._watch.validate()

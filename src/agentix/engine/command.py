@@ -20,6 +20,7 @@ import psutil
 
 from agentix.core.errors import ConfigError
 
+ENGINE_COMMAND = (sys.executable, "-m", "agentix.engine.child")
 SCHEDULER_CLASS = "agentix.engine.scheduler.ProgramScheduler"
 
 # A CPU engine without these works badly: it compiles for minutes, caches only 128-token blocks, batches too widely.
@@ -43,14 +44,15 @@ class EngineOptions:
     served_model_name  the name that clients ask for
     vllm_args          more arguments for vLLM; they win over ours of the same name
     scheduler          settings for the program-aware scheduler; None starts stock vLLM
-    command            what the arguments are appended to; tests put a small script here
+    command            what the arguments are appended to: a prefix such as `taskset -c 0` goes before, tests put a small
+                       script here
     """
 
     model: str
     served_model_name: str
     vllm_args: tuple[str, ...] = ()
     scheduler: Mapping[str, Any] | None = None
-    command: tuple[str, ...] = (sys.executable, "-m", "agentix.engine.child")
+    command: tuple[str, ...] = ENGINE_COMMAND
 
 
 def is_cpu_build() -> bool:

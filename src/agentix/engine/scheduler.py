@@ -8,11 +8,12 @@ and, when KV blocks run out, who is preempted first (the call at the worst level
 from __future__ import annotations
 
 import time
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import vllm
 from vllm.logger import init_logger
+from vllm.platforms import current_platform
 from vllm.v1.core.sched.async_scheduler import AsyncScheduler
 from vllm.v1.core.sched.request_queue import SchedulingPolicy
 from vllm.v1.request import Request, RequestStatus
@@ -24,7 +25,6 @@ from agentix.core.events import (
     CallPreempted,
     CallStarted,
     Event,
-    Placed,
     ProgramEnded,
     StepCompleted,
     log_line,
@@ -32,9 +32,12 @@ from agentix.core.events import (
 from agentix.core.policies import refuse_clairvoyant
 from agentix.core.process_table import ProcessTable
 from agentix.core.scheduler import Scheduler
+from agentix.cost.step import Step
 from agentix.engine.compat import check_attributes, check_methods
+from agentix.engine.line_log import LineLog
 from agentix.engine.queue import ProgramQueue
 from agentix.engine.settings import PluginSettings
+from agentix.engine.step_log import StepRecord, facts_line, facts_of, step_line, work_of
 from agentix.wire import attained_from_xargs
 
 logger = init_logger(f"vllm.{__name__}")
@@ -42,6 +45,16 @@ logger = init_logger(f"vllm.{__name__}")
 check_methods(AsyncScheduler, vllm.__version__)
 
 _UNFINISHED = (RequestStatus.FINISHED_ABORTED, RequestStatus.FINISHED_ERROR, RequestStatus.FINISHED_IGNORED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _StepInFlight:
+    """A step that was scheduled and has not returned. `work` is None unless a step log wants it."""
+
+    began_s: float
+    scheduled_s: float
+    call_ids: tuple[str, ...]
+    work: Step | None
 
 
 class ProgramScheduler(AsyncScheduler):  # type: ignore[misc]  # vLLM is not typed for strict checking
@@ -62,11 +75,15 @@ class ProgramScheduler(AsyncScheduler):  # type: ignore[misc]  # vLLM is not typ
         self.policy = SchedulingPolicy.PRIORITY
         self.waiting = ProgramQueue(self.core.key)
         self.kv_holding_waiting = ProgramQueue(self.core.key)
-        self._in_flight: dict[int, tuple[float, tuple[str, ...]]] = {}  # oldest first: when scheduled, which calls
+        self._in_flight: dict[int, _StepInFlight] = {}  # oldest first
         self._last_output_s = 0.0
         self._swept_s = time.monotonic()
-        path = self.settings.decision_log
-        self._log = Path(path).open("a", buffering=1, encoding="utf-8") if path else None  # noqa: SIM115  (engine's lifetime)
+        self._log = LineLog(self.settings.decision_log, "decision log", logger)
+        self._step_log = LineLog(self.settings.step_log, "step log", logger)
+        if self._step_log.is_open:
+            self._step_log.write(
+                facts_line(facts_of(self, vllm_version=vllm.__version__, device=current_platform.get_device_name()))
+            )
         logger.info("agentix: program scheduling in vLLM %s with %s", vllm.__version__, self.settings)
 
     def add_request(self, request: Request) -> None:
@@ -89,7 +106,8 @@ class ProgramScheduler(AsyncScheduler):  # type: ignore[misc]  # vLLM is not typ
 
     def schedule(self, *args: Any, **kwargs: Any) -> Any:
         """One step: vLLM fills its batch from the queue in program order; calls that entered it are now running."""
-        if self.core.rerank(time.monotonic()):
+        began_s = time.monotonic()
+        if self.core.rerank(began_s):
             self.waiting.resort()
             self.kv_holding_waiting.resort()
         output = super().schedule(*args, **kwargs)
@@ -98,7 +116,12 @@ class ProgramScheduler(AsyncScheduler):  # type: ignore[misc]  # vLLM is not typ
             if not self.programs.call(call_id).running:
                 self._apply(CallStarted(now=now, call_id=call_id))
         if output.num_scheduled_tokens:
-            self._in_flight[id(output)] = (now, tuple(output.num_scheduled_tokens))
+            self._in_flight[id(output)] = _StepInFlight(
+                began_s=began_s,
+                scheduled_s=now,
+                call_ids=tuple(output.num_scheduled_tokens),
+                work=work_of(output.num_scheduled_tokens, self.requests) if self._step_log.is_open else None,
+            )
         return output
 
     def update_from_output(self, scheduler_output: Any, model_runner_output: Any) -> Any:
@@ -106,11 +129,11 @@ class ProgramScheduler(AsyncScheduler):  # type: ignore[misc]  # vLLM is not typ
         now = time.monotonic()
         step = self._in_flight.pop(id(scheduler_output), None)
         if step is not None:
-            scheduled_s, call_ids = step
             # With asynchronous scheduling a step is scheduled while the one before it still runs.
-            started_s = max(scheduled_s, self._last_output_s)
+            started_s = max(step.scheduled_s, self._last_output_s)
             self._last_output_s = now
-            active = tuple(c for c in call_ids if c in self.programs.calls)
+            self._log_step(step, started_s, now)
+            active = tuple(c for c in step.call_ids if c in self.programs.calls)
             self._apply(StepCompleted(now=now, duration_s=now - started_s, call_ids=active))
         return super().update_from_output(scheduler_output, model_runner_output)
 
@@ -142,13 +165,16 @@ class ProgramScheduler(AsyncScheduler):  # type: ignore[misc]  # vLLM is not typ
 
     def _unreturned_s(self, call_id: str, now: float) -> float:
         """Service of the call in the step that runs now, whose output will find it gone."""
-        scheduled_s, call_ids = next(iter(self._in_flight.values()), (now, ()))
-        return now - max(scheduled_s, self._last_output_s) if call_id in call_ids else 0.0
+        step = next(iter(self._in_flight.values()), None)
+        if step is None or call_id not in step.call_ids:
+            return 0.0
+        return now - max(step.scheduled_s, self._last_output_s)
 
     def _apply(self, event: Event) -> None:
         """Tell the core, log, and bring vLLM's copies of the order up to date with what the core decided."""
         placed = self.core.apply(event)
-        self._write_log(event, placed)
+        if self._log.is_open:
+            self._log.write(log_line(event, placed))
         for placement in placed:
             request = self.requests.get(placement.call_id)
             if request is not None:
@@ -156,15 +182,12 @@ class ProgramScheduler(AsyncScheduler):  # type: ignore[misc]  # vLLM is not typ
                 self.waiting.reposition(placement.call_id)
                 self.kv_holding_waiting.reposition(placement.call_id)
 
-    def _write_log(self, event: Event, placed: list[Placed]) -> None:
-        """One line more, if a log is wanted; the engine goes on without one that cannot be written (disk full)."""
-        if self._log is None:
-            return
-        try:
-            self._log.write(log_line(event, placed) + "\n")
-        except OSError as error:
-            logger.error("agentix: the decision log ends here: %s", error)
-            self._log = None
+    def _log_step(self, step: _StepInFlight, started_s: float, now: float) -> None:
+        if step.work is not None:
+            record = StepRecord(
+                began_s=step.began_s, started_s=started_s, returned_s=now, num_calls=len(step.call_ids), step=step.work
+            )
+            self._step_log.write(step_line(record))
 
     def _forget_idle_programs(self, now: float) -> None:
         if now - self._swept_s > self.settings.program_idle_s / 10:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agentix.metrics.batch import BatchSpan, batch_size_series
 from agentix.metrics.definitions import (
     call_latency_s,
     jct_s,
@@ -14,24 +15,72 @@ from agentix.metrics.definitions import (
     ttft_s,
 )
 from agentix.metrics.records import CallRecord, ProgramRecord, Status
-from agentix.metrics.summary import Distribution, Summary, distribution, percentile, summarise
+from agentix.metrics.service import (
+    alone_s,
+    execute_s,
+    execute_share,
+    jain_index,
+    mean_batch_size,
+    num_preemptions,
+    prefix_hit_rate,
+    program_wait_s,
+    program_wait_to_execution,
+    slowdown,
+    starvation_age_s,
+    swap_s,
+    swap_share,
+    total_wait_s,
+    wait_s,
+    wait_share,
+    wait_to_execution,
+)
+from agentix.metrics.summary import (
+    Distribution,
+    ServiceSummary,
+    Summary,
+    distribution,
+    percentile,
+    summarise,
+    summarise_service,
+)
 
 __all__ = [
+    "BatchSpan",
     "CallRecord",
     "Distribution",
     "ProgramRecord",
+    "ServiceSummary",
     "Status",
     "Summary",
+    "alone_s",
+    "batch_size_series",
     "call_latency_s",
     "distribution",
+    "execute_s",
+    "execute_share",
+    "jain_index",
     "jct_s",
     "makespan_s",
+    "mean_batch_size",
+    "num_preemptions",
     "output_token_throughput_per_s",
     "percentile",
+    "prefix_hit_rate",
     "program_throughput_per_s",
     "program_token_latency_s",
+    "program_wait_s",
+    "program_wait_to_execution",
+    "slowdown",
     "start_lag_s",
+    "starvation_age_s",
     "summarise",
+    "summarise_service",
+    "swap_s",
+    "swap_share",
+    "total_wait_s",
     "tpot_s",
     "ttft_s",
+    "wait_s",
+    "wait_share",
+    "wait_to_execution",
 ]

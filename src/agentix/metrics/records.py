@@ -11,6 +11,14 @@ All times are seconds on one monotonic clock since the run began; None where the
 | l_c    | CallRecord.last_token_s    | the last piece of its answer arrives                                        |
 | e_c    | CallRecord.end_s           | its response is over, or has failed                                         |
 | o_c    | CallRecord.output_tokens   | output tokens, as the server counts them                                    |
+| i_c    | CallRecord.prompt_tokens   | prompt tokens, as the server counts them                                    |
+| h_c    | CallRecord.cached_tokens   | those of them that were found in the prefix cache                           |
+| t_c    | CallRecord.service_s       | time in steps of the model executor (the paper's service time of a call)    |
+| x_c    | CallRecord.swap_s          | time that its KV was moved between device and host while it did not run     |
+| n_c    | CallRecord.num_preemptions | times it left the running batch unfinished                                  |
+| q_c    | CallRecord.longest_wait_s  | longest stretch between s_c and e_c in which it was in no running batch     |
+
+The last four are the engine's knowledge: a simulation has them, a load generator in front of a server does not.
 """
 
 from __future__ import annotations
@@ -30,7 +38,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRecord:
-    """One call as the client saw it."""
+    """One call as the client saw it, and what the engine tells of it."""
 
     program_id: str
     call_id: str
@@ -47,6 +55,10 @@ class CallRecord:
     prompt_tokens: int | None = None  # by the server
     cached_tokens: int | None = None  # part of prompt_tokens found in the prefix cache, if the server tells
     output_tokens: int | None = None  # by the server
+    service_s: float | None = None  # this and the next three: by the engine, if it tells
+    swap_s: float | None = None
+    num_preemptions: int | None = None
+    longest_wait_s: float | None = None
     error: str | None = None
 
 

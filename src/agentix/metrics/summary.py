@@ -7,9 +7,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import TypeVar
 
-from agentix.metrics import definitions
+from agentix.metrics import definitions, service
 from agentix.metrics.records import CallRecord, ProgramRecord, Status
+
+R = TypeVar("R", CallRecord, ProgramRecord)
 
 CALL_METRICS: Mapping[str, Callable[[CallRecord], float | None]] = {
     "ttft_s": definitions.ttft_s,
@@ -20,6 +23,19 @@ CALL_METRICS: Mapping[str, Callable[[CallRecord], float | None]] = {
 PROGRAM_METRICS: Mapping[str, Callable[[ProgramRecord], float | None]] = {
     "jct_s": definitions.jct_s,
     "program_token_latency_s": definitions.program_token_latency_s,
+}
+CALL_SERVICE_METRICS: Mapping[str, Callable[[CallRecord], float | None]] = {
+    "wait_s": service.wait_s,
+    "wait_to_execution": service.wait_to_execution,
+    "starvation_age_s": service.starvation_age_s,
+}
+PROGRAM_SERVICE_METRICS: Mapping[str, Callable[[ProgramRecord], float | None]] = {
+    "slowdown": service.slowdown,
+    "program_wait_s": service.program_wait_s,
+    "program_wait_to_execution": service.program_wait_to_execution,
+    "wait_share": service.wait_share,
+    "execute_share": service.execute_share,
+    "swap_share": service.swap_share,
 }
 
 
@@ -46,6 +62,18 @@ class Summary:
     makespan_s: float | None
     program_throughput_per_s: float | None
     output_token_throughput_per_s: float | None
+    distributions: Mapping[str, Distribution]  # by metric name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceSummary:
+    """Where the time of a run went. All of it has a value only if the engines told what they did."""
+
+    total_wait_s: float | None
+    prefix_hit_rate: float | None
+    num_preemptions: int | None
+    mean_batch_size: float | None
+    slowdown_fairness: float | None  # Jain's index of the programs' slowdowns
     distributions: Mapping[str, Distribution]  # by metric name
 
 
@@ -85,8 +113,6 @@ def distribution(values: Iterable[float | None]) -> Distribution:
 def summarise(programs: Sequence[ProgramRecord]) -> Summary:
     """The summary of a run."""
     calls = [call for program in programs for call in program.calls]
-    of_calls = {name: distribution(map(metric, calls)) for name, metric in CALL_METRICS.items()}
-    of_programs = {name: distribution(map(metric, programs)) for name, metric in PROGRAM_METRICS.items()}
     return Summary(
         num_programs=_by_status(program.status for program in programs),
         num_calls=_by_status(call.status for call in calls),
@@ -94,8 +120,25 @@ def summarise(programs: Sequence[ProgramRecord]) -> Summary:
         makespan_s=definitions.makespan_s(programs),
         program_throughput_per_s=definitions.program_throughput_per_s(programs),
         output_token_throughput_per_s=definitions.output_token_throughput_per_s(programs),
-        distributions=of_programs | of_calls,
+        distributions=_distributions(PROGRAM_METRICS, programs) | _distributions(CALL_METRICS, calls),
     )
+
+
+def summarise_service(programs: Sequence[ProgramRecord], *, busy_s: float) -> ServiceSummary:
+    """Where the time of a run went; `busy_s` is the time of all engines' steps together."""
+    calls = [call for program in programs for call in program.calls]
+    return ServiceSummary(
+        total_wait_s=service.total_wait_s(programs),
+        prefix_hit_rate=service.prefix_hit_rate(programs),
+        num_preemptions=service.num_preemptions(programs),
+        mean_batch_size=service.mean_batch_size(programs, busy_s=busy_s),
+        slowdown_fairness=service.jain_index(map(service.slowdown, programs)),
+        distributions=_distributions(PROGRAM_SERVICE_METRICS, programs) | _distributions(CALL_SERVICE_METRICS, calls),
+    )
+
+
+def _distributions(metrics: Mapping[str, Callable[[R], float | None]], records: Sequence[R]) -> dict[str, Distribution]:
+    return {name: distribution(map(metric, records)) for name, metric in metrics.items()}
 
 
 def _by_status(statuses: Iterable[Status]) -> dict[Status, int]:

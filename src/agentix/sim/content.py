@@ -6,11 +6,14 @@ common exactly as far as their segments and lengths agree, so equal block keys m
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Hashable
+from bisect import bisect_left, bisect_right
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 
 from agentix.core.errors import AgentixError
+
+# More tokens than any context has: `node * KEY_STRIDE + end` is one number per (node, end).
+KEY_STRIDE = 2**32
 
 
 class ContentError(AgentixError):
@@ -41,18 +44,23 @@ class Context:
         last = bisect_right(self.ends, num_tokens - 1)
         return Context(self.nodes[: last + 1], (*self.ends[:last], num_tokens))
 
-    def block_keys(self, block_size: int, first: int = 0) -> list[tuple[int, int]]:
+    def block_keys(self, block_size: int, first: int = 0) -> list[int]:
         """Keys of the full blocks from number `first` on: equal keys, equal tokens up to the block's end.
 
         A block that is only partly filled has no key; engines do not cache it.
         """
-        keys: list[tuple[int, int]] = []
-        span = 0
-        for end in range((first + 1) * block_size, self.num_tokens + 1, block_size):
-            while self.ends[span] < end:
-                span += 1
-            keys.append((self.nodes[span], end))
-        return keys
+        return [key for keys in self.key_ranges(block_size, first) for key in keys]
+
+    def key_ranges(self, block_size: int, first: int = 0) -> Iterator[range]:
+        """The same, span by span: whoever looks up keys in order can stop at the first that nobody has."""
+        block_end = (first + 1) * block_size
+        for span in range(bisect_left(self.ends, block_end), len(self.ends)):
+            end = self.ends[span]
+            if end >= block_end:
+                base = self.nodes[span] * KEY_STRIDE
+                in_span = range(base + block_end, base + end + 1, block_size)
+                yield in_span
+                block_end += len(in_span) * block_size
 
 
 class Contents:

@@ -9,12 +9,10 @@ from dataclasses import dataclass, field
 from agentix.core.errors import InvalidTransition
 from agentix.sim.content import Context
 
-_Key = tuple[int, int]
-
 
 @dataclass(slots=True)
 class _Holding:
-    """What one call holds: its blocks in order of position; the first `num_keyed` are full and findable or doubles."""
+    """What one call holds: its blocks in order of position; the first `num_keyed` are full and findable."""
 
     context: Context
     blocks: list[int] = field(default_factory=list)
@@ -37,9 +35,10 @@ class KVCache:
         self.block_size = block_size
         self._prefix_cache = prefix_cache
         self._holders = [0] * num_blocks
-        self._keys: list[_Key | None] = [None] * num_blocks
+        self._keys: list[int | None] = [None] * num_blocks
         self._free: OrderedDict[int, None] = OrderedDict.fromkeys(range(num_blocks))
-        self._by_key: dict[_Key, int] = {}
+        self._by_key: dict[int, int] = {}
+        self._doubles: dict[int, list[int]] = {}  # keys that several blocks have
         self._holdings: dict[str, _Holding] = {}
 
     @property
@@ -83,9 +82,8 @@ class KVCache:
         if self._num_needed(hits, num_tokens) > len(self._free):
             return None
         num_new = max(0, self.blocks_for(num_tokens) - len(hits))
-        for block in hits:
-            self._hold(block)
-        blocks = hits + [self._take() for _ in range(num_new)]
+        self._hold(hits)
+        blocks = hits + self._take(num_new)
         self._holdings[call_id] = _Holding(context, blocks, len(hits))
         return len(hits) * self.block_size
 
@@ -95,13 +93,14 @@ class KVCache:
         num_new = self.blocks_for(num_tokens) - len(holding.blocks)
         if num_new > len(self._free):
             return False
-        holding.blocks.extend(self._take() for _ in range(num_new))
+        if num_new > 0:
+            holding.blocks.extend(self._take(num_new))
         return True
 
     def computed(self, call_id: str, context: Context, num_tokens: int) -> None:
         """The first `num_tokens` of `context`, which extends the one before, are in the call's blocks: make full ones findable.
 
-        A block whose key another block has stays a double: it is held, but not found.
+        Two calls may compute the same prefix side by side; their blocks stay doubles of one key, either of which is found.
         """
         holding = self._holding(call_id)
         holding.context = context
@@ -111,48 +110,68 @@ class KVCache:
         if num_full <= holding.num_keyed:
             return
         keys = context.prefix(num_full * self.block_size).block_keys(self.block_size, holding.num_keyed)
-        for position, key in enumerate(keys, holding.num_keyed):
-            block = holding.blocks[position]
-            if self._by_key.setdefault(key, block) == block:
-                self._keys[block] = key
+        for block, key in zip(holding.blocks[holding.num_keyed : num_full], keys, strict=True):
+            self._keys[block] = key
+            found = self._by_key.setdefault(key, block)
+            if found != block:
+                self._doubles.setdefault(key, [found]).append(block)
         holding.num_keyed = num_full
 
     def release(self, call_id: str) -> None:
         """The call holds nothing any more; what it computed can be found until its blocks are given out again."""
         holding = self._holding(call_id)
         del self._holdings[call_id]
+        holders, free = self._holders, self._free
         for block in reversed(holding.blocks):
-            self._holders[block] -= 1
-            if self._holders[block] == 0:
-                self._free[block] = None
+            holders[block] -= 1
+            if holders[block] == 0:
+                free[block] = None
 
     def _num_needed(self, hits: Sequence[int], num_tokens: int) -> int:
         num_new = max(0, self.blocks_for(num_tokens) - len(hits))
-        return num_new + sum(self._holders[block] == 0 for block in hits)
+        return num_new + list(map(self._holders.__getitem__, hits)).count(0)
 
     def _hit_blocks(self, context: Context) -> list[int]:
+        if not self._prefix_cache or not context.num_tokens:
+            return []
         hits: list[int] = []
-        if self._prefix_cache and context.num_tokens:
-            for key in context.prefix(context.num_tokens - 1).block_keys(self.block_size):
-                block = self._by_key.get(key)
-                if block is None:
-                    break
-                hits.append(block)
+        for keys in context.prefix(context.num_tokens - 1).key_ranges(self.block_size):
+            found = list(map(self._by_key.get, keys))
+            if None in found:
+                hits += found[: found.index(None)]  # type: ignore[arg-type]
+                break
+            hits += found  # type: ignore[arg-type]
         return hits
 
-    def _hold(self, block: int) -> None:
-        if self._holders[block] == 0:
-            del self._free[block]
-        self._holders[block] += 1
+    def _hold(self, blocks: Sequence[int]) -> None:
+        holders, free = self._holders, self._free
+        for block in blocks:
+            if holders[block] == 0:
+                del free[block]
+            holders[block] += 1
 
-    def _take(self) -> int:
-        block, _ = self._free.popitem(last=False)
-        self._holders[block] = 1
-        key = self._keys[block]
-        if key is not None:
-            del self._by_key[key]
-            self._keys[block] = None
-        return block
+    def _take(self, num_blocks: int) -> list[int]:
+        """Give out the blocks that have been free longest; what they held can no longer be found."""
+        popitem, keys, by_key = self._free.popitem, self._keys, self._by_key
+        blocks = [popitem(last=False)[0] for _ in range(num_blocks)]
+        for block in blocks:
+            self._holders[block] = 1
+            key = keys[block]
+            if key is not None:
+                keys[block] = None
+                if by_key[key] == block:
+                    del by_key[key]
+                if key in self._doubles:
+                    self._forget_double(key, block)
+        return blocks
+
+    def _forget_double(self, key: int, block: int) -> None:
+        """The block leaves those of its key, which another of them now answers for."""
+        blocks = self._doubles[key]
+        blocks.remove(block)
+        self._by_key[key] = blocks[0]
+        if len(blocks) == 1:
+            del self._doubles[key]
 
     def _holding(self, call_id: str) -> _Holding:
         try:
@@ -171,7 +190,16 @@ class KVCache:
             (all((b in self._free) == (n == 0) for b, n in enumerate(holders)), "a block is both free and held, or neither"),
             (all(len(set(h.blocks)) == len(h.blocks) for h in self._holdings.values()), "a call holds a block twice"),
             (all(self._keys[b] == k for k, b in self._by_key.items()), "a key leads to a block of another key"),
-            (sum(k is not None for k in self._keys) == len(self._by_key), "a block has a key that does not lead to it"),
+            (
+                all(
+                    b == self._by_key.get(k) or b in self._doubles.get(k, []) for b, k in enumerate(self._keys) if k is not None
+                ),
+                "a block has a key that does not lead to it",
+            ),
+            (
+                all(len(d) > 1 and all(self._keys[b] == k for b in d) for k, d in self._doubles.items()),
+                "a double of another key, or of none",
+            ),
         ]
         for holds, message in problems:
             if not holds:

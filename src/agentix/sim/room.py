@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 
 from agentix.core.program import CallRow
 from agentix.core.scheduler import Scheduler
@@ -15,12 +15,19 @@ class Room:
     """A budget of slots and KV blocks for one choice of a batch.
 
     A call that is taken may use the free blocks and, if they are too few, those of calls that stand after it in the
-    order, worst first: these are the `victims`, and the engine takes their blocks. In first-come-first-served order only
+    order, worst first: the `victims` among `holders`, whose blocks the engine takes. In first-come-first-served order only
     a call that came later is ever a victim. Calls that are `staying` have their slots and blocks and keep them.
     """
 
     def __init__(
-        self, cache: KVCache, calls: Mapping[str, SimCall], core: Scheduler, *, num_slots: int, staying: Set[str]
+        self,
+        cache: KVCache,
+        calls: Mapping[str, SimCall],
+        core: Scheduler,
+        num_slots: int,
+        *,
+        staying: Set[str],
+        holders: Iterable[str],
     ) -> None:
         self.victims: list[str] = []
         self._cache = cache
@@ -29,14 +36,15 @@ class Room:
         self._staying = staying
         self._num_slots = num_slots - len(staying)
         self._num_free = cache.num_free_blocks
-        self._holders: list[str] | None = None
+        self._holders = holders
+        self._by_place: list[str] | None = None  # the holders in order, once that is needed
         self._gone: Counter[int] = Counter()  # holders that each block loses with the victims
 
     def take(self, call: CallRow) -> bool:
         """Reserve a slot and the blocks for the call's next step; False if it does not fit."""
         if call.call_id in self._staying:
             return True
-        if self._num_slots == 0 or call.call_id in self.victims:
+        if self._num_slots == 0 or (self.victims and call.call_id in self.victims):
             return False
         needed = self._blocks_needed(self._calls[call.call_id])
         if needed > self._num_free and not self._find_victims(call.call_id, needed):
@@ -46,26 +54,28 @@ class Room:
         return True
 
     def _blocks_needed(self, call: SimCall) -> int:
-        held = self._cache.held_blocks(call.call_id)
-        if held:
-            return max(0, self._cache.blocks_for(call.num_known) - held)
-        return self._cache.blocks_needed(call.prompt, call.num_known)
+        num_known = call.prompt_tokens + call.num_output
+        if num_known <= call.num_room:
+            return 0
+        if call.num_room:
+            return self._cache.blocks_for(num_known) - self._cache.held_blocks(call.call_id)
+        return self._cache.blocks_needed(call.prompt, num_known)
 
     def _find_victims(self, call_id: str, needed: int) -> bool:
         """Add the worst holders after the call to the victims until the blocks suffice; none if they never do."""
-        if self._holders is None:
-            holders = (c for c in self._calls if self._cache.held_blocks(c) and c not in self._staying)
-            self._holders = sorted(holders, key=self._core.key)
+        if self._by_place is None:
+            self._by_place = sorted(self._holders, key=self._core.key)
+        holders = self._by_place
         place, num_free, gone = self._core.key(call_id), self._num_free, self._gone.copy()
-        left = len(self._holders)
-        while num_free < needed and left and self._core.key(self._holders[left - 1]) > place:
+        left = len(holders)
+        while num_free < needed and left and self._core.key(holders[left - 1]) > place:
             left -= 1
-            for block in self._cache.blocks_of(self._holders[left]):
+            for block in self._cache.blocks_of(holders[left]):
                 gone[block] += 1
                 num_free += gone[block] == self._cache.num_holders(block)
         if num_free < needed:
             return False
-        self.victims.extend(reversed(self._holders[left:]))
-        del self._holders[left:]
+        self.victims.extend(reversed(holders[left:]))
+        del holders[left:]
         self._num_free, self._gone = num_free, gone
         return True

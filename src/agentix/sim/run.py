@@ -1,133 +1,155 @@
-"""The same programs and arrivals under several policies, on the same modelled engines."""
+"""One case: its programs, played by its engines, and what came of it in numbers."""
 
 from __future__ import annotations
 
-import math
 import random
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-import agentix
 from agentix.core.balancers import make_balancer
-from agentix.core.config import SchedulerConfig
 from agentix.core.errors import ConfigError
-from agentix.core.policies import make_policy
-from agentix.cost import Roofline, device_card, kv_capacity_tokens, model_card
-from agentix.metrics import Summary, summarise
-from agentix.sim.engine import EngineConfig, EngineCounts
+from agentix.cost import Roofline, StepCostModel, UnitCost, device_card, model_card, swap_s
+from agentix.metrics import ServiceSummary, Status, Summary, summarise, summarise_service
+from agentix.sim.config import CapacityError, EngineConfig, EngineCounts
+from agentix.sim.plan import Case, SimulationConfig, is_generated, json_rate
+from agentix.sim.scenarios import find_scenario
 from agentix.sim.simulation import Simulation
-from agentix.workload import Program, load_programs
+from agentix.sim.timeline import Timeline
+from agentix.workload import Program, TraceError, generate_programs, load_programs, trace_arrivals
 from agentix.workload.draw import draw_programs
-from agentix.workload.generate import generate_programs
+
+_BURSTS_CV = 3.0  # coefficient of variation of the gaps between "gamma" arrivals
+
+Drawn = list[tuple[Program, float]]  # programs with their arrivals, in seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SimulationConfig:
-    """What to simulate.
+class CaseResult:
+    """What came of a case. `counts` are summed over the engines; the timeline is there if it was asked for."""
 
-    workload / generate  a trace file, or a kind of synthetic programs; one of the two
-    policies             compared on the same programs, arrivals and engines
-    device, model        cards of the cost model; they also say how much KV cache there is
-    engine               everything else about an engine; its scheduler is replaced by each policy, its number of blocks
-                         by what the cards say unless `kv_tokens` gives it
-    """
-
-    workload: Path | None = None
-    generate: str | None = None
-    num_programs: int = 200
-    rate_per_s: float = 1.0
-    seed: int = 0
-    policies: tuple[str, ...] = ("fcfs", "plas")
-    quanta_s: tuple[float, ...] = SchedulerConfig().quanta_s
-    starvation_ratio: float | None = SchedulerConfig().starvation_ratio
-    device: str = "a100-80gb"
-    model: str = "llama-3.1-8b"
-    num_engines: int = 1
-    balancer: str = "program_affinity"
-    kv_tokens: int | None = None
-    engine: EngineConfig = field(default_factory=EngineConfig)
-
-    def __post_init__(self) -> None:
-        if (self.workload is None) == (self.generate is None):
-            raise ConfigError("give either a workload file or a kind of programs to generate")
-        if self.num_programs < 1 or self.num_engines < 1 or not self.rate_per_s > 0:
-            raise ConfigError("programs and engines must be at least 1, the rate positive")
-        if self.kv_tokens is not None and self.kv_tokens < self.engine.block_size:
-            raise ConfigError(f"kv_tokens must be at least one block of {self.engine.block_size}, not {self.kv_tokens}")
-        make_balancer(self.balancer)
-        for policy in self.policies:
-            make_policy(self.scheduler(policy))
-
-    def scheduler(self, policy: str) -> SchedulerConfig:
-        """The core's settings for one of the policies."""
-        return SchedulerConfig(policy=policy, quanta_s=self.quanta_s, starvation_ratio=self.starvation_ratio)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyResult:
-    """What one policy made of it. `counts` are summed over the engines."""
-
-    policy: str
+    case: Case
     summary: Summary
+    service: ServiceSummary
     counts: EngineCounts
+    num_repeated: int  # programs that are copies, because the workload holds too few
+    timeline: Timeline | None = None
 
     @property
-    def hit_rate(self) -> float | None:
-        """Share of prompt tokens found in the prefix cache when their call was first admitted."""
-        return self.counts.cached_tokens / self.counts.prompt_tokens if self.counts.prompt_tokens else None
+    def num_failed(self) -> int:
+        """Programs that did not end well."""
+        return sum(self.summary.num_programs.values()) - self.summary.num_programs[Status.OK]
 
     def document(self) -> dict[str, Any]:
-        """For JSON."""
-        return {"policy": self.policy, **asdict(self.summary), "engines": asdict(self.counts), "hit_rate": self.hit_rate}
+        """For JSON. Times in seconds, rate in programs per second; null: all at once, or not drawn."""
+        case, summary = self.case, self.summary
+        distributions = {**summary.distributions, **self.service.distributions}
+        service = asdict(self.service)
+        del service["distributions"]
+        return {
+            "policy": case.policy,
+            "balancer": case.balancer,
+            "rate": json_rate(case.rate_per_s),
+            "seed": case.seed,
+            "num_completed": summary.num_programs[Status.OK],
+            "num_failed": self.num_failed,
+            "num_repeated": self.num_repeated,
+            "makespan_s": summary.makespan_s,
+            "program_throughput_per_s": summary.program_throughput_per_s,
+            "output_token_throughput_per_s": summary.output_token_throughput_per_s,
+            **service,
+            **{name: asdict(values) for name, values in distributions.items()},
+            "engines": asdict(self.counts),
+        }
 
 
-def run_policies(config: SimulationConfig, *, on_progress: Callable[[str], None]) -> Iterator[PolicyResult]:
-    """One result per policy, each as soon as it is there. Raises AgentixError for bad input, named."""
-    programs = _programs(config)
-    drawn = draw_programs(programs, num_programs=config.num_programs, rate_per_s=config.rate_per_s, seed=config.seed)
-    device, model = device_card(config.device), model_card(config.model)
-    kv_tokens = config.kv_tokens if config.kv_tokens is not None else kv_capacity_tokens(device, model)
-    engine = replace(config.engine, num_blocks=kv_tokens // config.engine.block_size)
-    for policy in config.policies:
-        on_progress(policy)
-        simulation = Simulation(
-            [program for program, _ in drawn],
-            [arrival_s for _, arrival_s in drawn],
-            engine=replace(engine, scheduler=config.scheduler(policy)),
-            cost=Roofline(device, model),
-            balancer=make_balancer(config.balancer),
-            num_engines=config.num_engines,
-        )
+def run_case(config: SimulationConfig, case: Case, *, with_timeline: bool = False) -> CaseResult:
+    """Play one case. The same arguments give the same result. Raises AgentixError for bad input, named."""
+    drawn, num_repeated = _draw(config, case)
+    timeline = Timeline() if with_timeline else None
+    simulation = Simulation(
+        [program for program, _ in drawn],
+        [arrival_s for _, arrival_s in drawn],
+        engine=_engine(config, case),
+        cost=_cost(config),
+        swap_cost=partial(swap_s, device_card(config.device), model_card(config.model)),
+        balancer=make_balancer(case.balancer),
+        num_engines=config.num_engines,
+        on_decision=timeline.record if timeline is not None else None,
+    )
+    try:
         records = simulation.run()
-        yield PolicyResult(
-            policy=policy,
-            summary=summarise(records),
-            counts=_sum([engine.counts for engine in simulation.engines.values()]),
-        )
+    except CapacityError as error:
+        raise CapacityError(f"workload {config.workload or config.scenario}: {error}") from error
+    counts = _sum(engine.counts for engine in simulation.engines.values())
+    return CaseResult(
+        case=case,
+        summary=summarise(records),
+        service=summarise_service(records, busy_s=counts.busy_s),
+        counts=counts,
+        num_repeated=num_repeated,
+        timeline=timeline,
+    )
 
 
-def describe(config: SimulationConfig) -> dict[str, Any]:
-    """The configuration for a result file: everything that decides the outcome, and no path of this machine."""
-    settings = asdict(config)
-    settings["workload"] = config.workload.name if config.workload is not None else None
-    settings["rate_per_s"] = config.rate_per_s if math.isfinite(config.rate_per_s) else None
-    del settings["engine"]["scheduler"], settings["engine"]["num_blocks"]
-    return {"agentix_version": agentix.__version__, **settings}
+def _engine(config: SimulationConfig, case: Case) -> EngineConfig:
+    scheduler = replace(config.engine.scheduler, policy=case.policy)
+    return replace(config.engine, scheduler=scheduler, num_blocks=config.num_blocks())
 
 
-def _programs(config: SimulationConfig) -> tuple[Program, ...] | list[Program]:
-    if config.workload is not None:
-        programs = load_programs(config.workload)
-        if not programs:
-            raise ConfigError(f"{config.workload}: the workload holds no programs")
-        return programs
-    rng = random.Random(f"{config.seed}/programs")  # noqa: S311 - not for secrets
-    return generate_programs(config.generate or "", rng, num_programs=config.num_programs)
+def _cost(config: SimulationConfig) -> StepCostModel:
+    return UnitCost() if config.scenario is not None else Roofline(device_card(config.device), model_card(config.model))
 
 
-def _sum(counts: list[EngineCounts]) -> EngineCounts:
+def _draw(config: SimulationConfig, case: Case) -> tuple[Drawn, int]:
+    """The programs of a case with their arrivals, and how many of them are copies."""
+    if config.scenario is not None:
+        return [(program, 0.0) for program in find_scenario(config.scenario).programs], 0
+    programs = _programs(config.workload or "", num_programs=config.num_programs, seed=case.seed)
+    if case.rate_per_s is None:
+        return _recorded(config, programs), 0
+    drawn = draw_programs(
+        programs,
+        num_programs=config.num_programs,
+        rate_per_s=case.rate_per_s,
+        seed=case.seed,
+        gap_cv=_BURSTS_CV if config.arrivals == "gamma" else None,
+    )
+    return drawn, max(0, config.num_programs - len(programs))
+
+
+def _recorded(config: SimulationConfig, programs: Sequence[Program]) -> Drawn:
+    """The first programs to arrive, at their recorded times."""
+    try:
+        arrivals_s = trace_arrivals(programs)
+    except TraceError as error:
+        raise TraceError(f"workload {config.workload}: {error}") from error
+    return sorted(zip(programs, arrivals_s, strict=True), key=lambda drawn: drawn[1])[: config.num_programs]
+
+
+def _programs(workload: str, *, num_programs: int, seed: int) -> Sequence[Program]:
+    if is_generated(workload):
+        rng = random.Random(f"{seed}/programs")  # noqa: S311 - not for secrets
+        return generate_programs(workload, rng, num_programs=num_programs)
+    return _load(workload)
+
+
+@lru_cache(maxsize=1)
+def _load(path: str) -> Sequence[Program]:
+    """The programs of a file, read once for all cases that a process plays."""
+    programs = load_programs(path)
+    if not programs:
+        raise ConfigError(f"{path}: the workload holds no programs")
+    for program in programs:
+        for call in program.calls:
+            if call.prompt_tokens == 0:  # a step computes tokens of the prompt, or there is none
+                raise TraceError("prompt_tokens is 0", path=Path(path), program_id=program.program_id, call_id=call.call_id)
+    return programs
+
+
+def _sum(counts: Iterable[EngineCounts]) -> EngineCounts:
     total = EngineCounts()
     for each in counts:
         for name, value in asdict(each).items():

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from agentix.core.balancers import EngineView, LoadBalancer
-from agentix.core.events import CallArrived, ProgramEnded, ProgramStarted
+from agentix.core.errors import AgentixError, ConfigError
+from agentix.core.events import CallAborted, CallArrived, CallMoved, ProgramEnded, ProgramStarted
 from agentix.core.process_table import ProcessTable
-from agentix.cost.step import Step, StepCostModel, causal_pairs
-from agentix.metrics import CallRecord, ProgramRecord, Status
+from agentix.cost.step import StepCostModel
+from agentix.metrics import ProgramRecord
 from agentix.sim.call import SimCall
-from agentix.sim.content import Contents, Context
-from agentix.sim.engine import EngineConfig, ModelledEngine, OnDecision
+from agentix.sim.config import EngineConfig
+from agentix.sim.content import Contents
+from agentix.sim.engine import ModelledEngine, OnDecision
 from agentix.sim.kernel import Kernel, Phase
-from agentix.workload import Call, Program, thread_ids
-from agentix.workload.parts import CallParts, program_parts
+from agentix.sim.memory import SwapCost
+from agentix.sim.program_run import ProgramRun
+from agentix.workload import Program
+
+
+class NoEngine(AgentixError):
+    """Calls are left and no engine is there, nor will be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +43,10 @@ class CallIsReady:
 
 @dataclass(frozen=True, slots=True)
 class StepEnds:
-    """Event: an engine's step is over."""
+    """Event: an engine's flight is over. `serial` counts its flights' ends; another end has been set if it is not the last."""
 
     engine_id: str
+    serial: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,36 +56,34 @@ class StepBegins:
     engine_id: str
 
 
-SimEvent = ProgramArrives | CallIsReady | StepEnds | StepBegins
+@dataclass(frozen=True, slots=True)
+class EngineJoins:
+    """Event: one more engine, empty, under an id that no engine has had."""
+
+    engine_id: str
 
 
-@dataclass(slots=True)
-class _Run:
-    """A program under way."""
+@dataclass(frozen=True, slots=True)
+class EngineFails:
+    """Event: an engine is gone with all its KV.
 
-    program: Program
-    arrival_s: float
-    threads: dict[str, str]
-    children: dict[str, list[Call]]
-    parts: dict[str, CallParts]
-    ready_s: dict[str, float] = field(default_factory=dict)
-    ended_s: dict[str, float] = field(default_factory=dict)
-    done: dict[str, SimCall] = field(default_factory=dict)
+    Its calls go to other engines: those that have yielded nothing are moved, the others fail and their clients send them
+    again.
+    """
+
+    engine_id: str
 
 
-def _start(program: Program, arrival_s: float) -> _Run:
-    children: dict[str, list[Call]] = {}
-    for call in program.calls:
-        for parent in dict.fromkeys(call.parents):
-            children.setdefault(parent, []).append(call)
-    return _Run(program, arrival_s, thread_ids(program), children, program_parts(program))
+ControlEvent = EngineJoins | EngineFails
+SimEvent = ProgramArrives | CallIsReady | StepEnds | StepBegins | ControlEvent
 
 
 class Simulation:
-    """`programs` arrive at `arrivals_s` on `engines` engines of one kind, behind one balancer and one process table.
+    """`programs` arrive at `arrivals_s` on `num_engines` engines of one kind, behind one balancer and one process table.
 
-    Deterministic: the same arguments give the same events at the same times. Answers are as long as recorded. Raises
-    CapacityError when a call can never fit an engine.
+    `control` is what happens to engines, and when. Deterministic: the same arguments give the same events at the same
+    times. Answers are as long as recorded. Raises CapacityError when a call can never fit an engine, NoEngine when calls
+    are left after the last engine failed.
     """
 
     def __init__(
@@ -89,31 +95,49 @@ class Simulation:
         cost: StepCostModel,
         balancer: LoadBalancer,
         num_engines: int = 1,
+        swap_cost: SwapCost | None = None,
+        control: Sequence[tuple[float, ControlEvent]] = (),
         on_decision: OnDecision | None = None,
     ) -> None:
         self.table = ProcessTable()
+        self.engines: dict[str, ModelledEngine] = {}
+        self.failed_engines: list[ModelledEngine] = []
         self._kernel: Kernel[SimEvent] = Kernel()
         self._contents = Contents()
         self._cost = cost
         self._balancer = balancer
-        self.engines = {
-            f"engine-{i}": ModelledEngine(
-                f"engine-{i}", engine, table=self.table, cost=cost, contents=self._contents, on_decision=on_decision
-            )
-            for i in range(num_engines)
-        }
-        self._num_routed = dict.fromkeys(self.engines, 0)
-        self._is_busy = dict.fromkeys(self.engines, False)
-        self._runs = [_start(program, arrival_s) for program, arrival_s in zip(programs, arrivals_s, strict=True)]
-        self._place: dict[str, tuple[int, str]] = {}
+        self._new_engine: Callable[[str], ModelledEngine] = lambda engine_id: ModelledEngine(
+            engine_id,
+            engine,
+            table=self.table,
+            cost=cost,
+            contents=self._contents,
+            swap_cost=swap_cost,
+            on_decision=on_decision,
+        )
+        self._num_routed: dict[str, int] = {}
+        self._is_busy: dict[str, bool] = {}
+        self._serial: dict[str, int] = {}
+        self._unrouted: list[CallIsReady] = []
+        self._runs = [
+            ProgramRun.plan(i, p, arrival_s) for i, (p, arrival_s) in enumerate(zip(programs, arrivals_s, strict=True))
+        ]
+        self._place: dict[str, CallIsReady] = {}  # of active calls: which call of which program it is
+        self._keys: dict[tuple[int, str], str] = {}
         self._handlers: dict[type[SimEvent], Callable[[Any], None]] = {
             ProgramArrives: self._program_arrives,
             CallIsReady: self._call_is_ready,
             StepEnds: self._step_ends,
             StepBegins: self._step_begins,
+            EngineJoins: self._engine_joins,
+            EngineFails: self._engine_fails,
         }
+        for i in range(num_engines):
+            self._engine_joins(EngineJoins(f"engine-{i}"))
         for index, run in enumerate(self._runs):
             self._kernel.schedule(ProgramArrives(index), at_s=run.arrival_s, phase=Phase.ARRIVE)
+        for at_s, event in control:
+            self._kernel.schedule(event, at_s=at_s, phase=Phase.CONTROL)
 
     @property
     def now(self) -> float:
@@ -123,51 +147,76 @@ class Simulation:
     def run(self) -> list[ProgramRecord]:
         """Play everything; returns a record per program, in the order given."""
         self._kernel.run(lambda event: self._handlers[type(event)](event))
-        return [self._record(index, run) for index, run in enumerate(self._runs)]
+        if self._unrouted:
+            raise NoEngine(f"{len(self._unrouted)} calls are left and the last engine has failed")
+        return [run.record() for run in self._runs]
 
     def _program_arrives(self, event: ProgramArrives) -> None:
         run = self._runs[event.index]
-        program_id = self._program_id(event.index)
-        work_s = sum(self._work_s(call) for call in run.program.calls)
-        self.table.apply(ProgramStarted(now=self.now, program_id=program_id, total_work_s=work_s))
+        self.table.apply(ProgramStarted(now=self.now, program_id=run.program_id, total_work_s=run.work_s(self._cost)))
         for call in run.program.calls:
             if not call.parents:
                 self._call_is_ready(CallIsReady(event.index, call.call_id))
 
     def _call_is_ready(self, event: CallIsReady) -> None:
         run = self._runs[event.index]
-        call = run.program.call(event.call_id)
-        program_id, key = self._program_id(event.index), f"{event.index}/{event.call_id}"
-        run.ready_s[call.call_id] = self.now
-        views = [
-            EngineView(engine_id=i, num_calls=len(e.calls), num_routed=self._num_routed[i]) for i, e in self.engines.items()
-        ]
-        route = self._balancer.route(call.prompt_tokens, self.table.rows.get(program_id), views)
-        engine = self.engines[route.engine_ids[0]]
-        self._num_routed[engine.engine_id] += 1
-        self._place[key] = (event.index, call.call_id)
-        prompt = Context()
-        for name, num_tokens in run.parts[call.call_id].prompt:
-            prompt = self._contents.extend(prompt, name, num_tokens)
-        sim_call = SimCall(
-            call_id=key,
-            program_id=program_id,
-            prompt=prompt,
-            answer=run.parts[call.call_id].answer[0],
-            num_output_wanted=call.max_tokens,
-        )
+        run.ready_s.setdefault(event.call_id, self.now)
+        if self.engines:
+            self._send(event)
+        else:
+            self._unrouted.append(event)
+
+    def _send(self, place: CallIsReady) -> None:
+        """Route a call and let it arrive. A call that is sent again after a failure gets another id."""
+        run, call = self._runs[place.index], self._runs[place.index].program.call(place.call_id)
+        key = f"{place.index}/{call.call_id}"
+        while self._keys.get((place.index, call.call_id), "").startswith(key):
+            key += "'"
+        self._keys[place.index, call.call_id] = key
+        sim_call = run.send(call, key, self.now, self._contents)
+        engine, pin = self._route(sim_call, call.prompt_tokens)
+        self._place[key] = place
         arrival = CallArrived(
             now=self.now,
             call_id=key,
-            program_id=program_id,
+            program_id=run.program_id,
             engine_id=engine.engine_id,
             thread_id=run.threads[call.call_id],
-            parents=tuple(f"{event.index}/{p}" for p in call.parents),
+            parents=tuple(self._keys[place.index, p] for p in call.parents),
             prompt_tokens=call.prompt_tokens,
-            pin=route.pin,
+            pin=pin,
         )
+        self._land(engine)
         engine.arrive(sim_call, arrival)
         self._wake(engine.engine_id)
+
+    def _route(self, call: SimCall, prompt_tokens: int) -> tuple[ModelledEngine, bool]:
+        views = [
+            EngineView(
+                engine_id=i,
+                num_calls=len(e.calls),
+                num_routed=self._num_routed[i],
+                cached_tokens=e.memory.cache.hit_tokens(call.prompt) if self._balancer.uses_cached_tokens else None,
+            )
+            for i, e in self.engines.items()
+        ]
+        route = self._balancer.route(prompt_tokens, self.table.rows.get(call.program_id), views)
+        engine = self.engines[route.engine_ids[0]]
+        self._num_routed[engine.engine_id] += 1
+        return engine, route.pin
+
+    def _land(self, engine: ModelledEngine) -> None:
+        """End an engine's flight with the step that runs now: something is about to change for it."""
+        end_s = engine.cut(self.now)
+        if end_s is None:
+            return
+        self._end_at(engine.engine_id, end_s)
+        if end_s == self.now:  # steps end before anything else that happens at the same moment
+            self._step_ends(StepEnds(engine.engine_id, self._serial[engine.engine_id]))
+
+    def _end_at(self, engine_id: str, end_s: float) -> None:
+        self._serial[engine_id] += 1
+        self._kernel.schedule(StepEnds(engine_id, self._serial[engine_id]), at_s=end_s, phase=Phase.COMPLETE)
 
     def _wake(self, engine_id: str) -> None:
         if not self._is_busy[engine_id]:
@@ -175,65 +224,65 @@ class Simulation:
             self._kernel.schedule(StepBegins(engine_id), at_s=self.now, phase=Phase.SCHEDULE)
 
     def _step_begins(self, event: StepBegins) -> None:
-        duration_s = self.engines[event.engine_id].begin_step(self.now)
-        if duration_s is None:
+        engine = self.engines.get(event.engine_id)
+        if engine is None:
+            return
+        end_s = engine.begin(self.now)
+        if end_s is None:
             self._is_busy[event.engine_id] = False
         else:
-            self._kernel.schedule(StepEnds(event.engine_id), at_s=self.now + duration_s, phase=Phase.COMPLETE)
+            self._end_at(event.engine_id, end_s)
 
     def _step_ends(self, event: StepEnds) -> None:
-        for sim_call in self.engines[event.engine_id].end_step(self.now):
+        if event.serial != self._serial.get(event.engine_id):
+            return
+        self._serial[event.engine_id] += 1
+        for sim_call in self.engines[event.engine_id].end(self.now):
             self._call_is_over(sim_call)
         self._kernel.schedule(StepBegins(event.engine_id), at_s=self.now, phase=Phase.SCHEDULE)
 
     def _call_is_over(self, sim_call: SimCall) -> None:
-        index, call_id = self._place.pop(sim_call.call_id)
-        run = self._runs[index]
-        run.ended_s[call_id] = self.now
-        run.done[call_id] = sim_call
-        for child in run.children.get(call_id, []):
-            if all(p in run.ended_s for p in child.parents):
-                ready_s = max(run.ended_s[p] + (run.program.call(p).tool_gap_s or 0.0) for p in child.parents)
-                self._kernel.schedule(CallIsReady(index, child.call_id), at_s=max(ready_s, self.now), phase=Phase.ARRIVE)
-        if len(run.done) == len(run.program.calls):
-            self.table.apply(ProgramEnded(now=self.now, program_id=self._program_id(index)))
+        place = self._place.pop(sim_call.call_id)
+        run = self._runs[place.index]
+        for child, ready_s in run.finish(place.call_id, self.now):
+            self._kernel.schedule(CallIsReady(place.index, child.call_id), at_s=ready_s, phase=Phase.ARRIVE)
+        if run.is_over:
+            self.table.apply(ProgramEnded(now=self.now, program_id=run.program_id))
+            for engine in self.engines.values():
+                engine.memory.let_go_of_program(run.program_id)
+            return
+        # Its program's totals changed, and with them the moment at which its calls elsewhere starve.
+        for call in list(self.table.row(run.program_id).calls.values()):
+            self._land(self.engines[call.engine_id])
 
-    def _work_s(self, call: Call) -> float:
-        """Service the call needs alone on an engine whose prefix cache holds nothing: what SRPT is told."""
-        n = call.prompt_tokens
-        prefill = Step(prefill_tokens=n, prefill_pairs=causal_pairs(n))
-        decode = Step(num_decodes=1, decode_context_tokens=n + call.output_tokens // 2)
-        return self._cost.step_s(prefill) + max(0, call.output_tokens - 1) * self._cost.step_s(decode)
+    def _engine_joins(self, event: EngineJoins) -> None:
+        if event.engine_id in self._serial:
+            raise ConfigError(f"engine {event.engine_id!r} joins twice")
+        self.engines[event.engine_id] = self._new_engine(event.engine_id)
+        self._num_routed[event.engine_id] = self._serial[event.engine_id] = 0
+        self._is_busy[event.engine_id] = False
+        unrouted, self._unrouted = self._unrouted, []
+        for place in unrouted:
+            self._send(place)
 
-    def _program_id(self, index: int) -> str:
-        return f"{index}:{self._runs[index].program.program_id}"
+    def _engine_fails(self, event: EngineFails) -> None:
+        if event.engine_id not in self.engines:
+            raise ConfigError(f"engine {event.engine_id!r} fails and is not there")
+        failed = self.engines.pop(event.engine_id)
+        self.failed_engines.append(failed)
+        self._serial[event.engine_id] += 1
+        for call in failed.fail():
+            if call.num_output or not self.engines:
+                failed.forget(call, CallAborted(now=self.now, call_id=call.call_id, reason="the engine failed"))
+                self._call_is_ready(self._place.pop(call.call_id))
+            else:
+                self._move(call, failed)
 
-    def _record(self, index: int, run: _Run) -> ProgramRecord:
-        return ProgramRecord(
-            program_id=self._program_id(index),
-            trace_program_id=run.program.program_id,
-            workload=run.program.workload,
-            arrival_s=run.arrival_s,
-            calls=tuple(self._call_record(index, run, call) for call in run.program.calls),
-        )
-
-    def _call_record(self, index: int, run: _Run, call: Call) -> CallRecord:
-        done = run.done.get(call.call_id)
-        ready_s = run.ready_s.get(call.call_id)
-        return CallRecord(
-            program_id=self._program_id(index),
-            call_id=call.call_id,
-            thread_id=run.threads[call.call_id],
-            parents=call.parents,
-            status=Status.OK if done is not None else Status.NOT_RUN,
-            max_tokens=call.max_tokens,
-            trace_prompt_tokens=call.prompt_tokens,
-            ready_s=ready_s,
-            sent_s=ready_s,
-            first_token_s=done.first_token_s if done is not None else None,
-            last_token_s=run.ended_s.get(call.call_id),
-            end_s=run.ended_s.get(call.call_id),
-            prompt_tokens=done.prompt.num_tokens if done is not None else None,
-            cached_tokens=done.cached_tokens if done is not None else None,
-            output_tokens=done.num_output if done is not None else None,
-        )
+    def _move(self, call: SimCall, failed: ModelledEngine) -> None:
+        engine, _ = self._route(call, call.prompt_tokens)
+        moved = CallMoved(now=self.now, call_id=call.call_id, engine_id=engine.engine_id)
+        failed.forget(call, moved)
+        call.lose_kv(self.now)
+        self._land(engine)
+        engine.arrive(call, moved)
+        self._wake(engine.engine_id)

@@ -71,6 +71,13 @@ def test_noise_is_averaged_out(seed: int) -> None:
     assert fitted.quality.r_squared > 0.95
 
 
+def test_the_total_time_of_noisy_steps_comes_out_right() -> None:
+    """Errors relative to the samples themselves would make the fit about 2 x 0.2² = 8 % too fast."""
+    samples = samples_of(CPU, num=4000, noise=0.2)
+    fitted = fit(samples)
+    assert sum(fitted.step_s(step) for step, _ in samples) == pytest.approx(sum(t for _, t in samples), rel=0.01)
+
+
 def test_the_order_of_the_samples_does_not_matter() -> None:
     samples = samples_of(CPU, num=50, noise=0.2)
     assert coefficients(fit(samples)) == coefficients(fit(samples[::-1]))

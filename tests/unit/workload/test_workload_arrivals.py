@@ -10,6 +10,7 @@ import pytest
 
 from agentix.core.errors import ConfigError
 from agentix.workload import Call, Program, TraceError, gamma_arrivals, trace_arrivals
+from agentix.workload.draw import draw_programs
 
 
 def gaps(cv: float, rate_per_s: float = 2, num_programs: int = 20_000) -> list[float]:
@@ -62,3 +63,11 @@ def test_trace_arrivals_need_a_time_and_a_speed() -> None:
         trace_arrivals([arriving("a", 0), arriving("b", None)])
     with pytest.raises(ConfigError, match="speed_up must be above 0, not 0"):
         trace_arrivals([arriving("a", 0)], speed_up=0)
+
+
+def test_the_same_programs_are_drawn_in_the_same_order_with_bursts_or_without() -> None:
+    programs = [arriving(name, None) for name in "abcdef"]
+    poisson, bursts = (draw_programs(programs, num_programs=9, rate_per_s=2, seed=1, gap_cv=cv) for cv in (None, 3.0))
+    assert [program.program_id for program, _ in poisson] == [program.program_id for program, _ in bursts]
+    expected = gamma_arrivals(random.Random("1/arrivals"), num_programs=9, rate_per_s=2, cv=3.0)
+    assert [arrival_s for _, arrival_s in bursts] == expected

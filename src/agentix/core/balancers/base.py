@@ -12,12 +12,14 @@ from agentix.core.program import ProgramRow
 class EngineView:
     """What a balancer may know of an engine: frozen, taken by the shell at the moment of the question.
 
-    `num_calls` are the calls in it now (running and waiting), `num_routed` all calls ever sent to it.
+    `num_calls` are the calls in it now (running and waiting), `num_routed` all calls ever sent to it, `cached_tokens`
+    the tokens of this call's prompt that its prefix cache holds (None: unknown).
     """
 
     engine_id: str
     num_calls: int = 0
     num_routed: int = 0
+    cached_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +35,12 @@ class LoadBalancer:
 
     The shell tries them in order, so that a refusing engine needs no exception here. `engines` holds the usable ones,
     at least one; every one of them must appear in the answer exactly once. Ties keep the order of `engines`.
+
+    Attributes:
+        uses_cached_tokens: shells are to fill in `EngineView.cached_tokens`, where they can.
     """
+
+    uses_cached_tokens: bool = False
 
     def route(self, prompt_tokens: int | None, row: ProgramRow | None, engines: Sequence[EngineView]) -> Route:
         """Rank `engines` for a call of `prompt_tokens` (None: unknown) of the program `row` (None: its first call)."""

@@ -7,8 +7,11 @@ from agentix.core.errors import ConfigError
 from agentix.core.policies.atlas import ATLAS, ExactATLAS
 from agentix.core.policies.base import MultiLevelPolicy, SchedulingPolicy
 from agentix.core.policies.fcfs import FCFS
+from agentix.core.policies.las import LAS
 from agentix.core.policies.mlfq import MLFQ
+from agentix.core.policies.pause_resume import PauseResume
 from agentix.core.policies.plas import PLAS
+from agentix.core.policies.program_fcfs import ProgramFCFS
 from agentix.core.policies.round_robin import RoundRobin
 from agentix.core.policies.srpt import SRPT
 from agentix.core.registry import Registry
@@ -21,6 +24,9 @@ POLICIES.register("plas", PLAS)
 POLICIES.register("atlas", ATLAS)
 POLICIES.register("atlas_exact", ExactATLAS)
 POLICIES.register("srpt", SRPT)
+POLICIES.register("las", LAS)
+POLICIES.register("program_fcfs", ProgramFCFS)
+POLICIES.register("pause_resume", PauseResume)
 
 
 def make_policy(config: SchedulerConfig) -> SchedulingPolicy:

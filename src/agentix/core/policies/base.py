@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections.abc import Sequence
 from itertools import accumulate
 
 from agentix.core.config import SchedulerConfig
@@ -26,12 +27,17 @@ class SchedulingPolicy:
             established afresh (O(n log n)) before each batch choice.
         starves_by_program: waiting and service of the whole program count towards starvation, not the call's alone.
         clairvoyant: the policy needs what only a simulation can know, so real engines refuse it.
+        preempts: a running call gives way to a better one that waits. If not, running calls stand before all that wait
+            and only an engine that runs out of KV blocks takes one off.
+        holds_programs: `held_back` is to be asked before each batch choice.
     """
 
     quanta_s: tuple[float, ...] = (math.inf,)
     reranks: bool = False
     starves_by_program: bool = True
     clairvoyant: bool = False
+    preempts: bool = True
+    holds_programs: bool = False
 
     def __init__(self, config: SchedulerConfig) -> None:
         del config
@@ -46,9 +52,35 @@ class SchedulingPolicy:
         del call, row, now
         return 0.0
 
+    def ranks(self, calls: Sequence[tuple[CallRow, ProgramRow]], now: float) -> Sequence[float]:
+        """The ranks of all calls of an engine, in the order given, asked before each choice if the policy `reranks`.
+
+        To be overridden where the rank of one call depends on the others.
+        """
+        return [self.rank(call, row, now) for call, row in calls]
+
     def after_quantum(self, level: int) -> int:
         """The level at which a call re-enters, at the tail, when it has used up its quantum at `level`."""
         return level
+
+    def retention_s(self, row: ProgramRow, now: float) -> float:
+        """For how long an engine keeps the KV of the program's call that has just ended for the program's next call.
+
+        Longer than it would by itself, that is; it may give the blocks up earlier if running calls need them.
+        """
+        del row, now
+        return 0.0
+
+    def held_back(self, rows: Sequence[ProgramRow], held: frozenset[str], capacity_tokens: int, now: float) -> frozenset[str]:
+        """The programs none of whose waiting calls may start now; those that run go on.
+
+        Asked before each batch choice of an engine that holds `capacity_tokens` of KV. `rows` are the programs whose
+        latest call came to that engine, with or without an active call, in the order in which they came; `held` is what
+        the last answer was. The same question asked twice must have the same answer, and an engine may take an answer
+        to hold until a call arrives or ends.
+        """
+        del rows, held, capacity_tokens, now
+        return frozenset()
 
 
 class MultiLevelPolicy(SchedulingPolicy):

@@ -1,0 +1,63 @@
+"""Which programs an engine holds back: the medium-term decision (whose context stays) beside the short-term one (who runs)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from agentix.core.policies.base import SchedulingPolicy
+from agentix.core.process_table import ProcessTable
+from agentix.core.program import CallRow, ProgramRow
+
+
+@dataclass(slots=True)
+class Holding:
+    """The programs held back on one engine, for its scheduler; the policy decides and keeps no state of its own.
+
+    `capacity_tokens` is the engine's KV cache; None (not known, or the policy holds nothing): nobody is held back.
+    A program belongs to the engine that its latest call came to, and to any where a call of it is active.
+    """
+
+    capacity_tokens: int | None
+    held: frozenset[str] = frozenset()
+    _latest: dict[str, int] = field(default_factory=dict)  # program: which of its calls was the latest that came here
+
+    def arrived(self, row: ProgramRow) -> None:
+        """A call of the program has come to this engine."""
+        if self.capacity_tokens is not None:
+            self._latest[row.program_id] = row.num_arrived
+
+    def passes(self, call: CallRow) -> bool:
+        """Whether the call may be in the batch: it runs already, or its program is not held back."""
+        return call.running or call.program_id not in self.held
+
+    def decide(
+        self, policy: SchedulingPolicy, table: ProcessTable, active: Iterable[CallRow], *, idle: bool, now: float
+    ) -> None:
+        """Ask the policy. O(programs), and nothing where nobody can be held back.
+
+        `active`: this engine's calls in order; `idle`: none of them runs. An engine with work never stands still: if
+        nothing runs and everybody who waits would be held back, the program that is first in order is let go, and the
+        policy asked again, for it may want to hold back others instead.
+        """
+        if self.capacity_tokens is None:
+            return
+        calls = list(active)
+        rows = self._rows_here(table, calls)
+        waiting = {call.program_id for call in calls if not call.running}
+        held = self.held.intersection(row.program_id for row in rows)
+        held = policy.held_back(rows, held, self.capacity_tokens, now)
+        if idle and calls and waiting <= held:
+            first = {calls[0].program_id}
+            held = policy.held_back(rows, held - first, self.capacity_tokens, now)
+            if waiting <= held:
+                held -= first
+        self.held = held
+
+    def _rows_here(self, table: ProcessTable, calls: list[CallRow]) -> list[ProgramRow]:
+        """Rows of the programs whose KV this engine may hold, in order of their first call here; forgets the others."""
+        active = {call.program_id for call in calls}
+        rows = {i: row for i in self._latest if (row := table.rows.get(i)) is not None}
+        here = {i: row for i, row in rows.items() if i in active or row.num_arrived == self._latest[i]}
+        self._latest = {i: latest for i, latest in self._latest.items() if i in here}
+        return list(here.values())
