@@ -55,9 +55,9 @@ def _predict(out: Path, card_path: Path) -> None:
     runs = [(Measured.load(result), programs) for result, programs in files if result.exists()]
     predicted = [predict(run, programs, card) for run, programs in runs]
     (out / "predicted.json").write_text(json.dumps([asdict(each) for each in predicted], indent=1) + "\n", encoding="utf-8")
-    for title, at_speed in (("From the card alone", False), ("At the speed of each run", True)):
-        num_within, num = count_within(predicted, at_speed=at_speed)
-        print(f"{title}: {num_within} of {num} numbers within bounds\n\n{prediction_table(predicted, at_speed=at_speed)}\n")
+    for title, paced in (("From the card alone", False), ("With the machine's pace known", True)):
+        num_within, num = count_within(predicted, paced=paced)
+        print(f"{title}: {num_within} of {num} numbers within bounds\n\n{prediction_table(predicted, paced=paced)}\n")
     print(f"Runs of the same case:\n\n{repeat_table(same_load([run for run, _ in runs], all_cases()[0]))}")
 
 

@@ -56,7 +56,7 @@ class Measured:
     """What a run of the real engine gave: everything that a prediction is compared with.
 
     jct_s, token_latency_s  of every program, in order of arrival
-    steps                   work and seconds of every step
+    steps                   every step: its work, when it began (in s, the first at 0), how many seconds it took
     """
 
     case: Case
@@ -66,12 +66,12 @@ class Measured:
     token_latency_s: Sequence[float]
     prompt_tokens: int
     cached_tokens: int
-    steps: Sequence[tuple[Step, float]]
+    steps: Sequence[tuple[Step, float, float]]
 
     def save(self, path: Path) -> None:
         """Write as compressed JSON; equal results give equal bytes."""
         document = asdict(self)
-        document["steps"] = [[*asdict(step).values(), round(duration_s, 6)] for step, duration_s in self.steps]
+        document["steps"] = [[*asdict(step).values(), *times] for step, *times in self.steps]
         path.write_bytes(gzip.compress(json.dumps(document).encode(), mtime=0))
 
     @classmethod
@@ -81,5 +81,5 @@ class Measured:
         document["case"] = Case(**document["case"])
         document["engine"] = EngineFacts.from_mapping(document["engine"])
         names = tuple(Step.__dataclass_fields__)
-        document["steps"] = [(Step(**dict(zip(names, work, strict=True))), s) for *work, s in document["steps"]]
+        document["steps"] = [(Step(**dict(zip(names, row[:-2], strict=True))), *row[-2:]) for row in document["steps"]]
         return cls(**document)

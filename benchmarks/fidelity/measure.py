@@ -103,7 +103,10 @@ def _keep(case: Case, result: BenchResult, logs: Path, out: Path) -> None:
         token_latency_s=[program["program_token_latency_s"] for program in programs],
         prompt_tokens=sum(call["prompt_tokens"] for call in calls),
         cached_tokens=sum(call["cached_tokens"] or 0 for call in calls),
-        steps=samples_of(records, since_s=0.0),
+        steps=[
+            (step, round(record.began_s - records[0].began_s, 3), round(duration_s, 5))
+            for record, (step, duration_s) in zip(records, samples_of(records, since_s=0.0), strict=True)
+        ],
     ).save(_result(out, case))
     print(
         f"{case.name}: mean JCT {jct.mean:.1f} s, P95 {jct.p95:.1f} s, makespan {result.summary.makespan_s:.0f} s", flush=True

@@ -9,11 +9,10 @@ from statistics import fmean
 
 from agentix.core.balancers import make_balancer
 from agentix.core.config import SchedulerConfig
-from agentix.cost import CalibratedCard
-from agentix.cost.fitted import COEFFICIENTS
+from agentix.cost import CalibratedCard, Step, StepCostModel
 from agentix.metrics import ProgramRecord, percentile
 from agentix.metrics.definitions import jct_s, program_token_latency_s
-from agentix.sim.config import EngineConfig
+from agentix.sim.config import engine_like
 from agentix.sim.simulation import Simulation
 from agentix.workload import load_programs
 from benchmarks.fidelity.cases import Measured
@@ -27,19 +26,22 @@ STATISTICS: Mapping[str, Callable[[Sequence[float]], float]] = {
 }
 
 
+_WINDOW_S = 20.0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
     """One number of one case: `of` is "mean" or "p95" of `metric`, in its unit.
 
     predicted  from the card alone
-    at_speed   from the card when all its times are multiplied by `speed` of the run
+    paced      from the card and how slow the machine was in each window of the run, see `pace`
     """
 
     metric: str
     of: str
     real: float
     predicted: float
-    at_speed: float
+    paced: float
 
     @property
     def error(self) -> float:
@@ -47,42 +49,73 @@ class Compared:
         return self.predicted / self.real - 1
 
     @property
-    def error_at_speed(self) -> float:
-        """The same when the machine's speed is known."""
-        return self.at_speed / self.real - 1
+    def paced_error(self) -> float:
+        """The same when the machine's pace is known."""
+        return self.paced / self.real - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Predicted:
-    """One case.
-
-    speed          how slow the machine was: measured time of the run's own steps ÷ the card's estimate of the same steps
-    cached_tokens  prompt tokens that the simulated engine's prefix cache had
-    """
+    """One case. `slowness` is the whole run's; `cached_tokens` are prompt tokens that the simulated prefix cache had."""
 
     name: str
-    speed: float
+    slowness: float
     compared: tuple[Compared, ...]
     cached_tokens: int
 
 
+class Paced:
+    """A cost model on a machine whose speed changes: the card's estimate × how slow the machine was at that moment.
+
+    `simulation` is set before the first step; it owns the clock.
+    """
+
+    simulation: Simulation
+
+    def __init__(self, cost: StepCostModel, slowness: Sequence[float]) -> None:
+        self._cost = cost
+        self._slowness = slowness
+
+    def step_s(self, step: Step, /) -> float:
+        """Seconds that the step takes if it begins now."""
+        window = min(int(self.simulation.now // _WINDOW_S), len(self._slowness) - 1)
+        return self._slowness[window] * self._cost.step_s(step)
+
+
+def pace(measured: Measured, cost: StepCostModel) -> list[float]:
+    """How slow the machine was in each window of the run: measured time of the steps that began in it ÷ their estimate.
+
+    It tells nothing of how the engine batches or orders, only how long the steps took that it chose. A window without
+    steps has the slowness of the whole run.
+    """
+    whole = slowness(measured, cost)
+    last = max(began_s for _, began_s, _ in measured.steps)
+    windows: list[list[tuple[Step, float]]] = [[] for _ in range(int(last // _WINDOW_S) + 1)]
+    for step, began_s, duration_s in measured.steps:
+        windows[int(began_s // _WINDOW_S)].append((step, duration_s))
+    return [sum(s for _, s in steps) / sum(cost.step_s(step) for step, _ in steps) if steps else whole for steps in windows]
+
+
+def slowness(measured: Measured, cost: StepCostModel) -> float:
+    """Measured time of all steps ÷ the estimate of the same steps."""
+    return sum(s for _, _, s in measured.steps) / sum(cost.step_s(step) for step, _, _ in measured.steps)
+
+
 def predict(measured: Measured, programs: Path, card: CalibratedCard) -> Predicted:
-    """Play the case's programs on the card's engine, as it is and at the run's speed, and compare."""
-    measured_s = sum(duration_s for _, duration_s in measured.steps)
-    speed = measured_s / sum(card.cost.step_s(step) for step, _ in measured.steps)
+    """Play the case's programs on the card's engine, at the card's pace and at the run's, and compare."""
     predicted, cached_tokens = simulate(measured.case.policy, programs, card)
-    at_speed, _ = simulate(measured.case.policy, programs, at(speed, card))
+    paced, _ = simulate(measured.case.policy, programs, card, Paced(card.cost, pace(measured, card.cost)))
     real = {"jct_s": measured.jct_s, "program_token_latency_s": measured.token_latency_s}
     return Predicted(
         name=measured.case.name,
-        speed=speed,
+        slowness=slowness(measured, card.cost),
         compared=tuple(
             Compared(
                 metric=metric,
                 of=of,
                 real=statistic(real[metric]),
                 predicted=statistic(_values(predicted, metric)),
-                at_speed=statistic(_values(at_speed, metric)),
+                paced=statistic(_values(paced, metric)),
             )
             for metric in real
             for of, statistic in STATISTICS.items()
@@ -91,33 +124,26 @@ def predict(measured: Measured, programs: Path, card: CalibratedCard) -> Predict
     )
 
 
-def simulate(policy: str, programs: Path, card: CalibratedCard) -> tuple[list[ProgramRecord], int]:
+def simulate(policy: str, programs: Path, card: CalibratedCard, paced: Paced | None = None) -> tuple[list[ProgramRecord], int]:
     """The records of the programs at their arrivals, and the prompt tokens that the prefix cache had."""
-    engine = EngineConfig(
+    engine = replace(
+        engine_like(card.engine),
         scheduler=SchedulerConfig(policy=policy),
-        max_num_seqs=card.engine.max_num_seqs,
-        max_batch_tokens=card.engine.max_batch_tokens,
-        num_blocks=card.engine.num_blocks,
-        block_size=card.engine.block_size,
-        prefix_cache=card.engine.prefix_cache,
         preemption="none",  # the plug-in orders calls that wait
+        max_bulk_steps=1,  # a step's time may depend on when it begins
     )
     loaded = load_programs(programs)
     simulation = Simulation(
         loaded,
         [program.arrival_s or 0.0 for program in loaded],
         engine=engine,
-        cost=card.cost,
+        cost=paced or card.cost,
         balancer=make_balancer("round_robin"),
         call_overhead_s=card.call_overhead_s,
     )
+    if paced is not None:
+        paced.simulation = simulation
     return simulation.run(), sum(engine.counts.cached_tokens for engine in simulation.engines.values())
-
-
-def at(speed: float, card: CalibratedCard) -> CalibratedCard:
-    """The card of a machine on which everything takes `speed` times as long."""
-    cost = replace(card.cost, **{name: speed * getattr(card.cost, name) for name in COEFFICIENTS})
-    return replace(card, cost=cost, call_overhead_s=speed * card.call_overhead_s)
 
 
 def _values(records: Sequence[ProgramRecord], metric: str) -> list[float]:

@@ -11,16 +11,16 @@ from benchmarks.fidelity.predict import STATISTICS, WITHIN, Compared, Predicted
 _HEAD = ("JCT mean, s", "JCT P95, s", "token latency mean, ms", "token latency P95, ms")
 
 
-def prediction_table(predicted: Sequence[Predicted], *, at_speed: bool) -> str:
+def prediction_table(predicted: Sequence[Predicted], *, paced: bool) -> str:
     """Real → predicted and the error per case and number; a miss is bold."""
 
     def cell(one: Compared) -> str:
-        value, error = one.at_speed if at_speed else one.predicted, _error(one, at_speed=at_speed)
+        value, error = one.paced if paced else one.predicted, _error(one, paced=paced)
         text = f"{_number(one, one.real)} → {_number(one, value)} ({100 * error:+.0f} %)"
         return text if _is_within(one, error) else f"**{text}**"
 
-    rows = [(each.name, *map(cell, each.compared), f"{each.speed:.2f}") for each in predicted]
-    return _table(("case", *_HEAD, "speed"), rows)
+    rows = [(each.name, *map(cell, each.compared), f"{each.slowness:.2f}") for each in predicted]
+    return _table(("case", *_HEAD, "slowness"), rows)
 
 
 def repeat_table(runs: Sequence[Measured]) -> str:
@@ -31,10 +31,10 @@ def repeat_table(runs: Sequence[Measured]) -> str:
     return _table(("run", *_HEAD), [*rows, ("spread", *spread)])
 
 
-def count_within(predicted: Sequence[Predicted], *, at_speed: bool) -> tuple[int, int]:
+def count_within(predicted: Sequence[Predicted], *, paced: bool) -> tuple[int, int]:
     """How many numbers are predicted well enough, of how many."""
     numbers = [one for each in predicted for one in each.compared]
-    return sum(_is_within(one, _error(one, at_speed=at_speed)) for one in numbers), len(numbers)
+    return sum(_is_within(one, _error(one, paced=paced)) for one in numbers), len(numbers)
 
 
 def same_load(runs: Sequence[Measured], case: Case) -> list[Measured]:
@@ -42,8 +42,8 @@ def same_load(runs: Sequence[Measured], case: Case) -> list[Measured]:
     return [run for run in runs if run.case.name.partition("-r")[0] == case.name]
 
 
-def _error(one: Compared, *, at_speed: bool) -> float:
-    return one.error_at_speed if at_speed else one.error
+def _error(one: Compared, *, paced: bool) -> float:
+    return one.paced_error if paced else one.error
 
 
 def _is_within(one: Compared, error: float) -> bool:
@@ -53,7 +53,7 @@ def _is_within(one: Compared, error: float) -> bool:
 def _numbers(run: Measured) -> list[Compared]:
     real = {"jct_s": run.jct_s, "program_token_latency_s": run.token_latency_s}
     return [
-        Compared(metric=metric, of=of, real=statistic(values), predicted=0.0, at_speed=0.0)
+        Compared(metric=metric, of=of, real=statistic(values), predicted=0.0, paced=0.0)
         for metric, values in real.items()
         for of, statistic in STATISTICS.items()
     ]

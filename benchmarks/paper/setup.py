@@ -26,11 +26,11 @@ STARVATION_RATIO: float | None = 20.0
 # every few decode steps. How many steps and how long a choice takes are assumptions, the same for all systems.
 NUM_STEPS = 8
 SCHEDULING_S = 2e-3
-NUM_SPARE_CALLS = 32
+NUM_SPARE_CALLS = 8
 
 VLLM_ENGINE = EngineConfig(
     scheduler=SchedulerConfig(policy="fcfs", quanta_s=QUANTA_S, starvation_ratio=STARVATION_RATIO),
-    max_num_seqs=256,
+    max_num_seqs=64,
     max_batch_tokens=32_768,  # as long as the longest prompt: without chunks vLLM asks for that
     prefix_cache=False,
     chunked_prefill=False,

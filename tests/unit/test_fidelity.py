@@ -12,7 +12,7 @@ from agentix.metrics.definitions import jct_s, program_token_latency_s
 from agentix.workload import Call, Program
 from agentix.workload.save import save_programs
 from benchmarks.fidelity.cases import Case, Measured, all_cases
-from benchmarks.fidelity.predict import at, predict, simulate
+from benchmarks.fidelity.predict import Paced, pace, predict, simulate
 from benchmarks.fidelity.report import count_within, prediction_table, repeat_table, same_load
 
 CARD = CalibratedCard(
@@ -57,9 +57,9 @@ def _program(index: int) -> Program:
     return Program(program_id=f"p{index}", workload="x", calls=(first, second), arrival_s=2.0 * index, block_size=16)
 
 
-def run_at(speed: float, programs: Path) -> Measured:
-    """What a real engine of that speed would have given, were it the modelled one."""
-    records, cached_tokens = simulate(CASE.policy, programs, at(speed, CARD))
+def run_at(slowness: float, programs: Path) -> Measured:
+    """What a real engine would have given on a machine so slow, were it the modelled one."""
+    records, cached_tokens = simulate(CASE.policy, programs, CARD, Paced(CARD.cost, [slowness]))
     step = Step(prefill_tokens=4)
     return Measured(
         case=CASE,
@@ -69,7 +69,7 @@ def run_at(speed: float, programs: Path) -> Measured:
         token_latency_s=[program_token_latency_s(record) or 0.0 for record in records],
         prompt_tokens=44 * len(records),
         cached_tokens=cached_tokens,
-        steps=[(step, speed * CARD.cost.step_s(step))],
+        steps=[(step, 0.0, slowness * CARD.cost.step_s(step))],
     )
 
 
@@ -84,24 +84,32 @@ def test_one_program_by_hand(tmp_path: Path) -> None:
 
 def test_a_run_of_the_modelled_engine_is_predicted_exactly(programs: Path) -> None:
     predicted = predict(run_at(1.0, programs), programs, CARD)
-    assert predicted.speed == 1.0
+    assert predicted.slowness == 1.0
     assert predicted.cached_tokens == 16 * CASE.num_programs
     assert [one.error for one in predicted.compared] == [0.0] * 4
     assert [(one.metric, one.of) for one in predicted.compared] == [
         (metric, of) for metric in ("jct_s", "program_token_latency_s") for of in ("mean", "p95")
     ]
-    assert count_within([predicted], at_speed=False) == (4, 4)
+    assert count_within([predicted], paced=False) == (4, 4)
 
 
-def test_a_machine_twice_as_slow_is_missed_by_the_card_and_met_at_its_speed(programs: Path) -> None:
+def test_a_machine_twice_as_slow_is_missed_by_the_card_and_met_when_its_pace_is_known(programs: Path) -> None:
     predicted = predict(run_at(2.0, programs), programs, CARD)
-    assert predicted.speed == 2.0
+    assert predicted.slowness == 2.0
     assert all(one.error < -0.5 for one in predicted.compared)
-    assert [one.error_at_speed for one in predicted.compared] == [0.0] * 4
-    assert count_within([predicted], at_speed=False) == (0, 4)
-    alone, at_speed = (prediction_table([predicted], at_speed=flag).splitlines()[-1] for flag in (False, True))
-    assert (alone.count("**"), at_speed.count("**")) == (8, 0)
-    assert "(+0 %)" in at_speed
+    assert [one.paced_error for one in predicted.compared] == [0.0] * 4
+    assert count_within([predicted], paced=False) == (0, 4)
+    alone, paced = (prediction_table([predicted], paced=flag).splitlines()[-1] for flag in (False, True))
+    assert (alone.count("**"), paced.count("**")) == (8, 0)
+    assert "(+0 %)" in paced
+
+
+def test_the_pace_is_taken_in_windows_of_twenty_seconds(programs: Path) -> None:
+    """Estimates of 0.125 s and 0.1875 s: 0.25 + 0.375 of 0.3125 in the first window, nothing, then exactly as estimated."""
+    prefill, decode = Step(prefill_pairs=1), Step(num_decodes=1)
+    steps = [(prefill, 0.0, 0.25), (decode, 19.9, 0.375), (decode, 40.0, 0.1875)]
+    run = replace(run_at(1.0, programs), steps=steps)
+    assert pace(run, CARD.cost) == [2.0, 0.8125 / 0.5, 1.0]
 
 
 def test_a_measured_run_reads_back(tmp_path: Path, programs: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -14,8 +14,8 @@ from agentix.core.balancers import BALANCERS
 from agentix.core.config import SchedulerConfig
 from agentix.core.errors import ConfigError
 from agentix.core.policies import POLICIES
-from agentix.cost import DEVICES, MODELS
-from agentix.sim.config import PREEMPTIONS, EngineConfig
+from agentix.cost import DEVICES, MODELS, load_card
+from agentix.sim.config import PREEMPTIONS, EngineConfig, engine_like
 from agentix.sim.display import print_notes, print_table, progress_display
 from agentix.sim.plan import ARRIVALS, SimulationConfig
 from agentix.sim.processes import num_cores, run_cases
@@ -26,6 +26,7 @@ from agentix.workload.generate import GENERATORS
 T = TypeVar("T", int, float)
 
 _DEFAULT = SimulationConfig(workload="mixed")
+_SLOTS = EngineConfig().max_num_seqs
 _WITH_SCENARIO = {"scenario", "policy", "quanta", "starvation_ratio", "jobs", "out", "gantt", "trace", "as_json"}
 
 
@@ -60,8 +61,15 @@ def simulate(
     engines: Annotated[int, typer.Option(min=1, help="How many engines.")] = _DEFAULT.num_engines,
     device: Annotated[str, typer.Option(help=f"{', '.join(sorted(DEVICES))}.")] = _DEFAULT.device,
     model: Annotated[str, typer.Option(help=f"{', '.join(sorted(MODELS))}.")] = _DEFAULT.model,
-    slots: Annotated[int, typer.Option(min=1, help="Calls that an engine runs at once.")] = _DEFAULT.engine.max_num_seqs,
-    kv_tokens: Annotated[int | None, typer.Option(help="KV cache of an engine; default: what device and model allow.")] = None,
+    cost: Annotated[
+        Path | None, typer.Option(help="Card of a measured engine, from agentix calibrate, instead of --device and --model.")
+    ] = None,
+    slots: Annotated[
+        int | None, typer.Option(min=1, help=f"Calls an engine runs at once. Default: {_SLOTS}, or what the card says.")
+    ] = None,
+    kv_tokens: Annotated[
+        int | None, typer.Option(help="KV cache of an engine. Default: what device and model allow, or what the card says.")
+    ] = None,
     preemption: Annotated[str, typer.Option(help=f"{', '.join(PREEMPTIONS)}.")] = _DEFAULT.engine.preemption,
     prefix_cache: Annotated[bool, typer.Option(help="Find the KV of earlier prompts.")] = True,
     chunked_prefill: Annotated[bool, typer.Option(help="Cut long prompts to the token budget of a step.")] = True,
@@ -74,16 +82,21 @@ def simulate(
     """Run the same programs under several policies on modelled engines, with the core that runs in real ones.
 
     Policies, balancers, rates and seeds may be lists; every combination is run. Step times come from published figures of
-    device and model; they are not measured here. Exits with 1 if a program did not end well, 2 for bad input.
+    device and model, or were measured (`--cost`). Exits with 1 if a program did not end well, 2 for bad input.
     """
     files = Files(numbers=out, gantt=gantt, trace=trace)
     policies = _list("policy", policy)
     if scenario is not None:
-        _refuse_ignored(context)
+        names = {parameter.name or "" for parameter in context.command.params}
+        _refuse(context, names - _WITH_SCENARIO, "--scenario, which fixes programs and engine")
         example = find_scenario(scenario)
         engine = replace(example.engine, scheduler=_scheduler(example.engine.scheduler, quanta, starvation_ratio))
         config = SimulationConfig(scenario=scenario, rates_per_s=(), policies=policies, engine=engine)
     else:
+        card = load_card(cost) if cost is not None else None
+        if card is not None:
+            _refuse(context, {"device", "model"}, "--cost, which says what was measured")
+        measured = engine_like(card.engine) if card is not None else EngineConfig()
         config = SimulationConfig(
             workload=workload,
             num_programs=programs,
@@ -96,11 +109,13 @@ def simulate(
             model=model,
             num_engines=engines,
             kv_tokens=kv_tokens,
-            engine=EngineConfig(
+            card=card,
+            engine=replace(
+                measured,
                 scheduler=_scheduler(SchedulerConfig(), quanta, starvation_ratio),
-                max_num_seqs=slots,
+                max_num_seqs=slots or measured.max_num_seqs,
                 preemption=preemption,
-                prefix_cache=prefix_cache,
+                prefix_cache=prefix_cache and measured.prefix_cache,
                 chunked_prefill=chunked_prefill,
             ),
         )
@@ -117,13 +132,13 @@ def simulate(
         raise typer.Exit(1)
 
 
-def _refuse_ignored(context: typer.Context) -> None:
-    """Raise ConfigError for an option that a scenario, which brings its programs and engine along, would ignore."""
+def _refuse(context: typer.Context, names: Set[str], beside: str) -> None:
+    """Raise ConfigError for an option among `names` that was given, since it would be ignored."""
     for parameter in context.command.params:
         name = parameter.name or ""
         source = context.get_parameter_source(name)
-        if name not in _WITH_SCENARIO and source is not None and source.name == "COMMANDLINE":
-            raise ConfigError(f"{parameter.opts[0]} does not go with --scenario, which fixes programs and engine")
+        if name in names and source is not None and source.name == "COMMANDLINE":
+            raise ConfigError(f"{parameter.opts[0]} does not go with {beside}")
 
 
 def _scheduler(base: SchedulerConfig, quanta: str | None, starvation_ratio: float | None) -> SchedulerConfig:

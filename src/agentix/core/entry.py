@@ -13,7 +13,7 @@ Key = tuple[int, float, int, str]
 
 @dataclass(slots=True)
 class Entry:
-    """A call's place in the queue.
+    """A call's place in the queue: `key`, made of its level, the policy's rank in it, and whether the call runs.
 
     `reset_*_s` are what its own W and T were when it was last promoted (seconds). It cannot starve before `safe_until_s`,
     however it is served, unless its program's totals change.
@@ -21,6 +21,7 @@ class Entry:
 
     key: Key
     level: int
+    rank: float
     quantum_left_s: float
     reset_waiting_s: float = 0.0
     reset_service_s: float = 0.0

@@ -47,6 +47,7 @@ class Scheduler:
         self.policy = make_policy(config)
         self.holding = Holding(capacity_tokens if self.policy.holds_programs else None)
         self._beta = config.starvation_ratio
+        self._running_first = config.running_first
         self._entries: dict[str, Entry] = {}
         self._order: list[Key] = []
         self._running: set[str] = set()
@@ -114,25 +115,27 @@ class Scheduler:
         if self.policy.reranks:
             ranks = self.policy.ranks([self._look_up(call_id) for call_id in self._entries], now)
             for entry, rank in zip(self._entries.values(), ranks, strict=True):
-                first, _, sequence, call_id = entry.key
-                entry.key = (first, rank, sequence, call_id)
+                entry.rank = rank
+                entry.key = self._key_of(self.table.calls[entry.key[-1]], entry, entry.key[2])
             self._order = sorted(entry.key for entry in self._entries.values())
         return self.policy.reranks
 
     def steady_until(self, now: float) -> float:
         """Until when the order is sure to stay as it is, if all that happens is that the running calls are served.
 
-        No quantum is used up before that and no call starves; a shell may play steps up to it as one. O(running).
+        No quantum is used up before that and no call starves, even if the device waits in between; a shell may play steps
+        up to it as one. O(running).
         """
         if self.policy.reranks:
             return now
-        quantum_s = math.inf
+        quantum_s, safe_until_s = math.inf, self._watch.next_s
         for call_id in self._running:
             entry = self._entries[call_id]
             if entry.safe_until_s <= now and self._starves(entry, call_id, now):
                 return now
             quantum_s = min(quantum_s, entry.quantum_left_s)
-        return min(now + quantum_s - TOLERANCE_S, self._watch.next_s)
+            safe_until_s = min(safe_until_s, entry.safe_until_s)
+        return min(now + quantum_s - TOLERANCE_S, safe_until_s)
 
     def key(self, call_id: str) -> Key:
         """The call's place in the total order of this queue: (level, rank, entry, id), smaller first.
@@ -180,8 +183,8 @@ class Scheduler:
     def _enter(self, call: CallRow, row: ProgramRow, level: int, now: float, reason: str) -> Placed:
         """Put the call at the tail of `level` with that level's quantum."""
         old = self._entries.get(call.call_id)
-        key = (self._first(call, level), self.policy.rank(call, row, now), self._num_entries + 1, call.call_id)
-        entry = Entry(key, level, self.policy.quanta_s[level])
+        entry = Entry((0, 0.0, 0, ""), level, self.policy.rank(call, row, now), self.policy.quanta_s[level])
+        entry.key = key = self._key_of(call, entry, self._num_entries + 1)
         if reason == "starving":
             entry.reset_waiting_s, entry.reset_service_s = call.waiting_s(now), call.service_s
         elif old is not None:
@@ -195,18 +198,20 @@ class Scheduler:
         self._watch_call(call, row)
         return Placed(call_id=call.call_id, level=level, reason=reason)
 
-    def _first(self, call: CallRow, level: int) -> int:
-        """What a call's key starts with: its level, or -1 if it runs and must not be preempted."""
-        return -1 if call.running and not self.policy.preempts else level
+    def _key_of(self, call: CallRow, entry: Entry, sequence: int) -> Key:
+        """The call's place: a running one stands before all that wait, or before those of its level, if so wanted."""
+        level = -1 if call.running and not self.policy.preempts else entry.level
+        rank = -math.inf if call.running and self._running_first else entry.rank
+        return (level, rank, sequence, call.call_id)
 
     def _reposition(self, call_id: str) -> None:
-        """The call has started or stopped running, which is a change of place under a policy that never preempts."""
+        """The call has started or stopped running, which may be a change of place."""
         entry = self._entries[call_id]
-        first = self._first(self.table.calls[call_id], entry.level)
-        if first != entry.key[0]:
+        key = self._key_of(self.table.calls[call_id], entry, entry.key[2])
+        if key != entry.key:
             self._order.pop(bisect_left(self._order, entry.key))
-            entry.key = (first, *entry.key[1:])
-            insort(self._order, entry.key)
+            entry.key = key
+            insort(self._order, key)
 
     def _remove(self, call_id: str) -> None:
         self._order.pop(bisect_left(self._order, self._entries.pop(call_id).key))

@@ -19,8 +19,28 @@ _METHODS = (
     "_preempt_request",
     "_handle_stopped_request",
     "_free_request",
+    "get_request_counts",
+    "get_num_unfinished_requests",
+    "reset_prefix_cache",
+    "_request_blocks_can_be_freed",
+    "_is_blocked_waiting_status",
 )
-_ATTRIBUTES = ("requests", "policy", "waiting", "kv_holding_waiting", "running", "vllm_config")
+_ATTRIBUTES = (
+    "requests",
+    "policy",
+    "waiting",
+    "kv_holding_waiting",
+    "running",
+    "vllm_config",
+    "kv_cache_manager",
+    "block_size",
+    "max_num_active_reqs",
+    "max_num_running_reqs",
+    "num_waiting_for_streaming_input",
+    "lora_config",
+    "pause_state",
+    "use_v2_model_runner",
+)
 
 
 class IncompatibleEngine(AgentixError):

@@ -1,8 +1,7 @@
 """The vLLM plug-in: `--scheduler-cls agentix.engine.scheduler.ProgramScheduler`.
 
-It translates what happens in vLLM's scheduler into core events and orders vLLM's waiting queue by the core's answer.
-vLLM itself admits, allocates and runs; nothing of it is copied or patched. This version decides who is admitted next
-and, when KV blocks run out, who is preempted first (the call at the worst level).
+It translates what happens in vLLM's scheduler into core events, orders vLLM's waiting queue by the core's answer, and parks
+running calls for better ones. vLLM itself admits, allocates and runs; nothing of it is copied or patched.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ import vllm
 from vllm.logger import init_logger
 from vllm.platforms import current_platform
 from vllm.v1.core.sched.async_scheduler import AsyncScheduler
+from vllm.v1.core.sched.interface import PauseState
 from vllm.v1.core.sched.request_queue import SchedulingPolicy
 from vllm.v1.request import Request, RequestStatus
 
@@ -35,6 +35,7 @@ from agentix.core.scheduler import Scheduler
 from agentix.cost.step import Step
 from agentix.engine.compat import check_attributes, check_methods
 from agentix.engine.line_log import LineLog
+from agentix.engine.parking import Parking
 from agentix.engine.queue import ProgramQueue
 from agentix.engine.settings import PluginSettings
 from agentix.engine.step_log import StepRecord, facts_line, facts_of, step_line, work_of
@@ -75,6 +76,7 @@ class ProgramScheduler(AsyncScheduler):  # type: ignore[misc]  # vLLM is not typ
         self.policy = SchedulingPolicy.PRIORITY
         self.waiting = ProgramQueue(self.core.key)
         self.kv_holding_waiting = ProgramQueue(self.core.key)
+        self._parking = Parking(self, self.core, num_states=self._num_states()) if self._can_park() else None
         self._in_flight: dict[int, _StepInFlight] = {}  # oldest first
         self._last_output_s = 0.0
         self._swept_s = time.monotonic()
@@ -110,11 +112,15 @@ class ProgramScheduler(AsyncScheduler):  # type: ignore[misc]  # vLLM is not typ
         if self.core.rerank(began_s):
             self.waiting.resort()
             self.kv_holding_waiting.resort()
+        if self._parking is not None:
+            self._parking.arrange(began_s)
         output = super().schedule(*args, **kwargs)
         now = time.monotonic()
         for call_id in output.num_scheduled_tokens:
             if not self.programs.call(call_id).running:
                 self._apply(CallStarted(now=now, call_id=call_id))
+                if self._parking is not None:
+                    self._parking.started(call_id)
         if output.num_scheduled_tokens:
             self._in_flight[id(output)] = _StepInFlight(
                 began_s=began_s,
@@ -135,12 +141,37 @@ class ProgramScheduler(AsyncScheduler):  # type: ignore[misc]  # vLLM is not typ
             self._log_step(step, started_s, now)
             active = tuple(c for c in step.call_ids if c in self.programs.calls)
             self._apply(StepCompleted(now=now, duration_s=now - started_s, call_ids=active))
-        return super().update_from_output(scheduler_output, model_runner_output)
+        outputs = super().update_from_output(scheduler_output, model_runner_output)
+        if self._parking is not None:
+            self._parking.step_returned()
+        return outputs
+
+    def shelve(self, request: Request) -> None:
+        """The request has been parked."""
+        self._apply(CallPreempted(now=time.monotonic(), call_id=request.request_id))
+
+    def get_request_counts(self) -> tuple[int, int]:
+        """Requests that run and that wait; parked ones wait."""
+        num_running, num_waiting = super().get_request_counts()
+        return num_running, num_waiting + self._num_parked
+
+    def get_num_unfinished_requests(self) -> int:
+        """Requests that vLLM still has to work for; parked ones hold KV and are finished even while new ones are held off."""
+        num_parked = self._num_parked if self.pause_state == PauseState.PAUSED_NEW else 0
+        return int(super().get_num_unfinished_requests()) + num_parked
+
+    def reset_prefix_cache(self, reset_running_requests: bool = False, *args: Any, **kwargs: Any) -> bool:
+        """Forget the prefix cache; with `reset_running_requests` every call loses its blocks, parked ones too."""
+        if reset_running_requests and self._parking is not None:
+            self._parking.release_all()
+        return bool(super().reset_prefix_cache(reset_running_requests, *args, **kwargs))
 
     def _preempt_request(self, request: Request, *args: Any, **kwargs: Any) -> None:
         """KV blocks ran out: vLLM takes the request's blocks and puts it back into the queue."""
         if self.programs.call(request.request_id).running:
             self._apply(CallPreempted(now=time.monotonic(), call_id=request.request_id))
+        if self._parking is not None:
+            self._parking.forget(request.request_id)
         super()._preempt_request(request, *args, **kwargs)
 
     def _handle_stopped_request(self, request: Request) -> Any:
@@ -154,6 +185,8 @@ class ProgramScheduler(AsyncScheduler):  # type: ignore[misc]  # vLLM is not typ
         """The request is over, finished or aborted."""
         now = time.monotonic()
         call = self.programs.call(request.request_id)
+        if self._parking is not None:
+            self._parking.forget(request.request_id)
         if request.status in _UNFINISHED:
             service_s = call.service_s + self._unreturned_s(call.call_id, now)
             self._apply(CallAborted(now=now, call_id=call.call_id, reason=str(request.status), service_s=service_s))
@@ -173,6 +206,8 @@ class ProgramScheduler(AsyncScheduler):  # type: ignore[misc]  # vLLM is not typ
     def _apply(self, event: Event) -> None:
         """Tell the core, log, and bring vLLM's copies of the order up to date with what the core decided."""
         placed = self.core.apply(event)
+        if self._parking is not None and (placed or not isinstance(event, StepCompleted)):
+            self._parking.is_settled = False
         if self._log.is_open:
             self._log.write(log_line(event, placed))
         for placement in placed:
@@ -181,6 +216,30 @@ class ProgramScheduler(AsyncScheduler):  # type: ignore[misc]  # vLLM is not typ
                 request.priority = placement.level
                 self.waiting.reposition(placement.call_id)
                 self.kv_holding_waiting.reposition(placement.call_id)
+
+    @property
+    def _num_parked(self) -> int:
+        return len(self._parking.parked) if self._parking is not None else 0
+
+    def _num_states(self) -> int | None:
+        """Calls for which the model runner keeps a slot, running or parked; None: as many as there are."""
+        return self.max_num_running_reqs if self.use_v2_model_runner else None
+
+    def _can_park(self) -> bool:
+        """Whether running calls may be parked here; if not the queue is ordered all the same."""
+        if self.settings.preemption == "none":
+            return False
+        reasons = {
+            "speculative decoding": self.vllm_config.speculative_config is not None,
+            "pipeline parallelism": self.vllm_config.parallel_config.pipeline_parallel_size > 1,
+            "a model runner with a slot per request, unless --max-num-active-seqs is less than --max-num-seqs": (
+                self.use_v2_model_runner and self.max_num_active_reqs >= self.max_num_running_reqs
+            ),
+        }
+        for reason, holds in reasons.items():
+            if holds:
+                logger.warning("agentix: running calls are not parked with %s; waiting calls are ordered", reason)
+        return not any(reasons.values())
 
     def _log_step(self, step: _StepInFlight, started_s: float, now: float) -> None:
         if step.work is not None:

@@ -9,14 +9,19 @@ from typing import Any, Self
 from agentix.core.config import SchedulerConfig
 from agentix.core.errors import ConfigError
 
+PREEMPTIONS = ("none", "park")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginSettings:
     """How the plug-in schedules one engine.
 
-    scheduler        the core's settings: policy, quanta_s, starvation_ratio
+    scheduler        the core's settings: policy, quanta_s, starvation_ratio, running_first (on unless switched off: no call
+                     is preempted for one of its own level)
     decision_log     file to which every event and the decisions on it are appended as JSON lines; None: no log
     step_log         file to which the work and the duration of every step are appended as JSON lines; None: no log
+    preemption       of a running call when a better one waits: "park" it (its KV stays until it is needed), or "none": order
+                     the queue alone
     program_idle_s   a program of a direct client without a call for this long is forgotten; programs that come through
                      a gateway bring their totals along and lose nothing by it
     """
@@ -24,6 +29,7 @@ class PluginSettings:
     scheduler: SchedulerConfig = field(default_factory=SchedulerConfig)
     decision_log: str | None = None
     step_log: str | None = None
+    preemption: str = "none"
     program_idle_s: float = 900.0
 
     @classmethod
@@ -37,10 +43,14 @@ class PluginSettings:
         for name, path in logs.items():
             if path is not None and not isinstance(path, str):
                 raise ConfigError(f"{name} must be the path of a file, not {path!r}")
+        preemption = rest.pop("preemption", cls.__dataclass_fields__["preemption"].default)
+        if preemption not in PREEMPTIONS:
+            raise ConfigError(f"preemption must be one of {', '.join(PREEMPTIONS)}, not {preemption!r}")
         if not isinstance(program_idle_s, int | float) or not program_idle_s > 0:
             raise ConfigError(f"program_idle_s must be a positive number of seconds, not {program_idle_s!r}")
         return cls(
-            scheduler=SchedulerConfig.from_mapping(rest),
+            scheduler=SchedulerConfig.from_mapping({"running_first": True, **rest}),
+            preemption=preemption,
             program_idle_s=float(program_idle_s),
             **logs,
         )

@@ -63,6 +63,7 @@ class SimCall:
     def lose_kv(self, now: float) -> None:
         """Its engine is gone; it waits on another one and begins again."""
         self.num_computed = self.num_room = self.num_swapped = 0
+        self.cached_tokens = None
         self.has_yielded = False
         self.waiting_since_s = now
 

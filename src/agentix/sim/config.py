@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from agentix.core.config import SchedulerConfig
 from agentix.core.errors import AgentixError, ConfigError
+from agentix.cost import EngineFacts
 
 PREEMPTIONS = ("none", "recompute", "swap", "park")
 
@@ -58,6 +59,17 @@ class EngineConfig:
     def kv_tokens(self) -> int:
         """Tokens of context that the KV blocks hold."""
         return self.num_blocks * self.block_size
+
+
+def engine_like(facts: EngineFacts) -> EngineConfig:
+    """The settings of an engine that was measured, as far as it has told them."""
+    return EngineConfig(
+        max_num_seqs=facts.max_num_seqs,
+        max_batch_tokens=facts.max_batch_tokens,
+        num_blocks=facts.num_blocks,
+        block_size=facts.block_size,
+        prefix_cache=facts.prefix_cache,
+    )
 
 
 @dataclass(slots=True)

@@ -5,18 +5,19 @@ It decides nothing about order: that is `agentix.core.Scheduler`, unchanged.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from agentix.core.events import Batch, CallFinished, CallPreempted, CallStarted, Event, Placed, StepCompleted
 from agentix.core.process_table import ProcessTable
+from agentix.core.room import Room
 from agentix.core.scheduler import Scheduler
 from agentix.cost.step import StepCostModel
 from agentix.sim.call import SimCall
 from agentix.sim.config import CapacityError, EngineConfig, EngineCounts
-from agentix.sim.content import Contents
+from agentix.sim.content import Contents, Context
 from agentix.sim.flight import Flight, Work, following_step, survey
 from agentix.sim.memory import Memory, SwapCost
-from agentix.sim.room import Room
 
 OnDecision = Callable[[Event, list[Placed] | list[Batch]], None]
 
@@ -26,6 +27,7 @@ class ModelledEngine:
 
     Between `begin` and `end` steps are in the air: calls may arrive, nothing else changes. Before a call arrives the shell
     cuts the flight short (`cut`), so that the newcomer finds the engine as it would be if steps were played one by one.
+    The step in the air when the engine fails must be in a flight of its own, since it is lost: hence `fails_at_s`.
     `on_decision` is told every event with the core's decisions on it: a decision log.
     """
 
@@ -38,22 +40,25 @@ class ModelledEngine:
         cost: StepCostModel,
         contents: Contents,
         swap_cost: SwapCost | None = None,
+        fails_at_s: float = math.inf,
         on_decision: OnDecision | None = None,
     ) -> None:
         self.engine_id = engine_id
         self.config = config
         self.core = Scheduler(config.scheduler, table, capacity_tokens=config.kv_tokens)
         self.counts = EngineCounts()
-        self.memory = Memory(config, self.counts, contents, swap_cost)
         self.calls: dict[str, SimCall] = {}
+        self.memory = Memory(config, self.counts, contents, swap_cost, self.calls)
         self.flight: Flight | None = None
         self._table = table
         self._cost = cost
+        self._fails_at_s = fails_at_s
         self._on_decision = on_decision
         self._batch: dict[str, SimCall] = {}
         self._parked: dict[str, SimCall] = {}  # preempted, with KV on the device
         self._window = 0  # steps since the last choice, modulo steps_per_schedule
         self._num_spares = 0  # calls that may still take a finished one's place before the next choice
+        self._num_vacant = 0  # such places
         self._is_settled = False  # whether the last choice would come out the same: nothing came, went or moved since
 
     def check_fits(self, call: SimCall) -> None:
@@ -79,7 +84,7 @@ class ModelledEngine:
             self._window = 0
         if self._window == 0 and not self._is_settled:
             self._choose(now)
-        elif self._num_spares and len(self._batch) < self.config.max_num_seqs:
+        elif self._num_vacant:
             self._replace_finished(now)
         work = self._fill(now)
         while not work and self.calls:  # for want of blocks the batch has lost its last call, or nobody could enter
@@ -97,6 +102,19 @@ class ModelledEngine:
         if self.flight is None or not self.flight.cut(now):
             return None
         return self.flight.end_s
+
+    def cached_tokens(self, prompt: Context, now: float) -> int:
+        """Tokens of a prompt that the prefix cache holds now. Steps in the air take the blocks they have begun to fill."""
+        if self.flight is not None and self.flight.decodes:
+            num_begun = self.flight.num_begun(now)
+            for call, _ in self.flight.work:
+                self.memory.catch_up(call, call.num_computed + num_begun)
+        return self.memory.cache.hit_tokens(prompt)
+
+    def let_go_of_program(self, program_id: str) -> None:
+        """The program is over: what is kept for it is free. The shell cuts the flight short before, as for an arrival."""
+        self.memory.let_go_of_program(program_id)
+        self._is_settled = False
 
     def end(self, now: float) -> list[SimCall]:
         """The flight is over; returns the calls that finished with it."""
@@ -136,8 +154,7 @@ class ModelledEngine:
             call.service_s += duration_s
             call.num_output += num_steps
             call.num_computed += num_steps
-            if call.num_computed > call.num_room:
-                self.memory.catch_up(call)
+            self.memory.catch_up(call, call.num_computed)
             if call.num_output >= call.num_output_wanted:
                 finished.append(call)
             else:
@@ -162,6 +179,9 @@ class ModelledEngine:
         self._apply(CallFinished(now=now, call_id=call.call_id, output_tokens=call.num_output))
         retention_s = self.core.policy.retention_s(row, now)
         self.memory.finish(call, now + retention_s if retention_s > 0 else None)
+        if self._num_spares:
+            self._num_spares -= 1
+            self._num_vacant += 1
 
     def _choose(self, now: float) -> None:
         # A call that entered the batch stays until it has yielded a token: were it sent away before, it could come back
@@ -169,7 +189,7 @@ class ModelledEngine:
         new = {c: call for c, call in self._batch.items() if not call.has_yielded}
         staying = dict(self._batch) if self.config.preemption == "none" else new
         holders = [*(c for c in self._batch if c not in staying), *self._parked]
-        room = Room(self.memory.cache, self.calls, self.core, self.config.max_num_seqs, staying=staying.keys(), holders=holders)
+        room = Room(self.memory, self.core, self.config.max_num_seqs, staying=staying.keys(), holders=holders)
         batch = self.core.choose(now, room)
         for call_id in batch.preempt:
             if call_id not in staying:
@@ -184,16 +204,19 @@ class ModelledEngine:
         for call_id in batch.admit:
             self._admit(self.calls[call_id], now)
         self._batch = {c: self.calls[c] for c in batch.run if self._table.calls[c].running} | staying
-        self._num_spares = self.config.num_spare_calls
+        self._num_spares, self._num_vacant = self.config.num_spare_calls, 0
         # A call that did not get in although it was chosen may get in next time.
         self._is_settled = all(c in self._batch for c in batch.run) and not new and not self.core.policy.reranks
 
-    def _admit(self, call: SimCall, now: float) -> None:
+    def _admit(self, call: SimCall, now: float) -> bool:
+        """Let it enter the batch with blocks for all its known tokens; False if they are too few."""
         # Blocks it counted on may be shared by a call that goes too; then it waits for the next choice.
-        if self.memory.holds(call) or self.memory.admit(call):
-            self._parked.pop(call.call_id, None)
-            call.start(now)
-            self._apply(CallStarted(now=now, call_id=call.call_id))
+        if not (self.memory.grow(call) if self.memory.holds(call) else self.memory.admit(call)):
+            return False
+        self._parked.pop(call.call_id, None)
+        call.start(now)
+        self._apply(CallStarted(now=now, call_id=call.call_id))
+        return True
 
     def _preempt(self, call: SimCall, now: float) -> None:
         self.counts.num_preemptions += 1
@@ -207,12 +230,11 @@ class ModelledEngine:
         self.memory.evict(call)
 
     def _replace_finished(self, now: float) -> None:
-        """Let preempted calls whose KV is on the device take free places, best first, until the next choice."""
-        num_places = min(self._num_spares, self.config.max_num_seqs - len(self._batch))
-        for call_id in sorted(self._parked, key=self.core.key)[:num_places]:
-            self._admit(self.calls[call_id], now)
-            self._batch[call_id] = self.calls[call_id]
-            self._num_spares -= 1
+        """Let preempted calls whose KV is on the device take the places of finished ones, best first."""
+        for call_id in sorted(self._parked, key=self.core.key)[: self._num_vacant]:
+            if self._admit(self.calls[call_id], now):
+                self._batch[call_id] = self.calls[call_id]
+                self._num_vacant -= 1
 
     def _fill(self, now: float) -> Work:
         """Give every call of the batch its tokens of this step, best first, within the token budget."""
@@ -267,6 +289,8 @@ class ModelledEngine:
             end_s += self._cost.step_s(following_step(step, i) if i else step)
             if (self._window + i) % self.config.steps_per_schedule == 0:
                 end_s += self.config.scheduling_s
+            if end_s > self._fails_at_s and ends_s:
+                break
             ends_s.append(end_s)
             if end_s >= steady_until_s:
                 break

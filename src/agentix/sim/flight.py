@@ -30,12 +30,21 @@ class Flight:
         """When the last of its steps ends."""
         return self.ends_s[-1]
 
+    def has_end_at(self, now: float) -> bool:
+        """Whether one of its steps ends now."""
+        place = bisect_left(self.ends_s, now)
+        return place < len(self.ends_s) and self.ends_s[place] == now
+
+    def num_begun(self, now: float) -> int:
+        """How many of its steps have begun before `now`."""
+        return min(bisect_left(self.ends_s, now) + 1, len(self.ends_s))
+
     def cut(self, now: float) -> bool:
         """Keep the steps that have begun before `now`; returns whether any were dropped."""
-        keep = bisect_left(self.ends_s, now) + 1
-        if keep >= len(self.ends_s):
+        num_begun = self.num_begun(now)
+        if num_begun == len(self.ends_s):
             return False
-        del self.ends_s[keep:]
+        del self.ends_s[num_begun:]
         return True
 
 

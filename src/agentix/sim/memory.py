@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from agentix.core.errors import ConfigError
@@ -22,10 +23,17 @@ class SwapCost(Protocol):
 class Memory:
     """The KV blocks of one engine's calls, and of calls that are over but whose program is expected back.
 
-    `transfer_s` is the time of the swaps since it was last set to 0: the next step waits for them.
+    `calls` are the engine's, by id. `transfer_s` is the time of the swaps since it was last set to 0: the next step waits for them.
     """
 
-    def __init__(self, config: EngineConfig, counts: EngineCounts, contents: Contents, swap_cost: SwapCost | None) -> None:
+    def __init__(
+        self,
+        config: EngineConfig,
+        counts: EngineCounts,
+        contents: Contents,
+        swap_cost: SwapCost | None,
+        calls: Mapping[str, SimCall],
+    ) -> None:
         if config.preemption == "swap" and swap_cost is None:
             raise ConfigError("preemption by swap needs the cost of a transfer, which cards of device and model give")
         self.cache = KVCache(config.num_blocks, config.block_size, prefix_cache=config.prefix_cache)
@@ -34,7 +42,35 @@ class Memory:
         self._counts = counts
         self._contents = contents
         self._swap_cost = swap_cost
+        self._calls = calls
         self._kept: dict[str, tuple[float, str]] = {}  # by program: until when the blocks of which call stay held
+
+    def keeps(self, program_id: str) -> bool:
+        """Whether blocks are kept for the program's next call."""
+        return program_id in self._kept
+
+    @property
+    def num_free_blocks(self) -> int:
+        """Blocks that no call holds; see `core.room.BlockView` for this and the next three."""
+        return self.cache.num_free_blocks
+
+    def blocks_needed(self, call_id: str) -> int:
+        """Free blocks for all known tokens of the call."""
+        call = self._calls[call_id]
+        num_known = call.prompt_tokens + call.num_output
+        if num_known <= call.num_room:
+            return 0
+        if call.num_room:
+            return self.cache.blocks_for(num_known) - self.cache.held_blocks(call_id)
+        return self.cache.blocks_needed(call.prompt, num_known)
+
+    def blocks_of(self, call_id: str) -> Sequence[int]:
+        """The blocks that the call holds."""
+        return self.cache.blocks_of(call_id)
+
+    def num_holders(self, block: int) -> int:
+        """How many calls hold the block."""
+        return self.cache.num_holders(block)
 
     def holds(self, call: SimCall) -> bool:
         """Whether the call has blocks on the device."""
@@ -61,6 +97,8 @@ class Memory:
             call.num_computed = call.num_swapped
             self.cache.computed(call.call_id, context, call.num_computed)
         call.num_swapped = 0
+        # Other calls may count on the blocks of its first step as soon as that is scheduled, as in vLLM.
+        self.cache.computed(call.call_id, context, min(call.num_known, call.num_computed + self._config.max_batch_tokens))
         return True
 
     def grow(self, call: SimCall) -> bool:
@@ -70,9 +108,11 @@ class Memory:
         call.num_room = self.cache.held_blocks(call.call_id) * self._config.block_size
         return True
 
-    def catch_up(self, call: SimCall) -> None:
-        """Blocks for what several steps played as one have computed, as those steps would have taken them one by one."""
-        if not self.cache.grow(call.call_id, call.num_computed):
+    def catch_up(self, call: SimCall, num_tokens: int) -> None:
+        """Blocks for what several steps played as one compute, as those steps would have taken them one by one."""
+        if num_tokens <= call.num_room:
+            return
+        if not self.cache.grow(call.call_id, num_tokens):
             raise CapacityError(f"call {call.call_id!r} computed more tokens than there are blocks for")
         call.num_room = self.cache.held_blocks(call.call_id) * self._config.block_size
 

@@ -12,7 +12,7 @@ from typing import Any
 from agentix.core.balancers import make_balancer
 from agentix.core.errors import ConfigError, unknown_name
 from agentix.core.policies import make_policy
-from agentix.cost import device_card, kv_capacity_tokens, model_card
+from agentix.cost import CalibratedCard, device_card, kv_capacity_tokens, model_card
 from agentix.sim.config import EngineConfig
 from agentix.sim.scenarios import find_scenario
 from agentix.workload.generate import GENERATORS
@@ -39,6 +39,7 @@ class SimulationConfig:
     arrivals      "poisson"; "gamma": bursts, the gaps' coefficient of variation is 3; "trace": the recorded times
     rates_per_s   programs per second, inf: all at once; none with recorded arrivals or a scenario
     device, model cards of the cost model; they also say how much KV cache there is, unless `kv_tokens` does
+    card          of a measured engine, instead of device and model: step times, KV cache and overhead of a call
     engine        everything else about an engine; the policy in its scheduler is replaced by each of `policies`
     """
 
@@ -52,6 +53,7 @@ class SimulationConfig:
     balancers: tuple[str, ...] = ("program_affinity",)
     device: str = "a100-80gb"
     model: str = "llama-3.1-8b"
+    card: CalibratedCard | None = None
     num_engines: int = 1
     kv_tokens: int | None = None
     engine: EngineConfig = field(default_factory=EngineConfig)
@@ -91,8 +93,12 @@ class SimulationConfig:
         """KV blocks of an engine."""
         if self.scenario is not None:
             return self.engine.num_blocks
-        device, model = device_card(self.device), model_card(self.model)
-        kv_tokens = self.kv_tokens if self.kv_tokens is not None else kv_capacity_tokens(device, model)
+        if self.kv_tokens is not None:
+            kv_tokens = self.kv_tokens
+        elif self.card is not None:
+            kv_tokens = self.card.engine.kv_tokens
+        else:
+            kv_tokens = kv_capacity_tokens(device_card(self.device), model_card(self.model))
         return kv_tokens // self.engine.block_size
 
     def cases(self) -> list[Case]:
@@ -109,7 +115,10 @@ class SimulationConfig:
         settings["workload"] = None if self.workload is None else Path(self.workload).name
         settings["rates_per_s"] = [json_rate(rate_per_s) for rate_per_s in self.rates_per_s]
         settings["engine"]["num_blocks"] = self.num_blocks()
-        del settings["engine"]["scheduler"]["policy"], settings["kv_tokens"]
+        del settings["engine"]["scheduler"]["policy"], settings["kv_tokens"], settings["card"]
+        if self.card is not None:
+            settings["card"] = self.card.to_mapping()
+            del settings["device"], settings["model"]
         if self.scenario is not None:
             for name in ("workload", "num_programs", "arrivals", "rates_per_s", "seeds", "device", "model"):
                 del settings[name]

@@ -74,7 +74,8 @@ def run_case(config: SimulationConfig, case: Case, *, with_timeline: bool = Fals
         [arrival_s for _, arrival_s in drawn],
         engine=_engine(config, case),
         cost=_cost(config),
-        swap_cost=partial(swap_s, device_card(config.device), model_card(config.model)),
+        swap_cost=None if config.card else partial(swap_s, device_card(config.device), model_card(config.model)),
+        call_overhead_s=config.card.call_overhead_s if config.card else 0.0,
         balancer=make_balancer(case.balancer),
         num_engines=config.num_engines,
         on_decision=timeline.record if timeline is not None else None,
@@ -100,7 +101,9 @@ def _engine(config: SimulationConfig, case: Case) -> EngineConfig:
 
 
 def _cost(config: SimulationConfig) -> StepCostModel:
-    return UnitCost() if config.scenario is not None else Roofline(device_card(config.device), model_card(config.model))
+    if config.scenario is not None:
+        return UnitCost()
+    return config.card.cost if config.card is not None else Roofline(device_card(config.device), model_card(config.model))
 
 
 def _draw(config: SimulationConfig, case: Case) -> tuple[Drawn, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -35,7 +36,7 @@ class ProgramArrives:
 
 @dataclass(frozen=True, slots=True)
 class CallIsReady:
-    """Event: all parents of a call are over and their gaps have passed."""
+    """Event: all parents of a call are over, their gaps have passed, and it has come through client and server."""
 
     index: int
     call_id: str
@@ -50,10 +51,8 @@ class StepEnds:
 
 
 @dataclass(frozen=True, slots=True)
-class StepBegins:
-    """Event: an engine looks for work."""
-
-    engine_id: str
+class StepsBegin:
+    """Event: the engines that have been woken look for work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +74,14 @@ class EngineFails:
 
 
 ControlEvent = EngineJoins | EngineFails
-SimEvent = ProgramArrives | CallIsReady | StepEnds | StepBegins | ControlEvent
+SimEvent = ProgramArrives | CallIsReady | StepEnds | StepsBegin | ControlEvent
 
 
 class Simulation:
     """`programs` arrive at `arrivals_s` on `num_engines` engines of one kind, behind one balancer and one process table.
 
-    `control` is what happens to engines, and when. Deterministic: the same arguments give the same events at the same
+    `call_overhead_s` passes from a call's being ready until it reaches an engine: HTTP, tokenizer, the way back of the call
+    before. `control` is what happens to engines, and when. Deterministic: the same arguments give the same events at the same
     times. Answers are as long as recorded. Raises CapacityError when a call can never fit an engine, NoEngine when calls
     are left after the last engine failed.
     """
@@ -96,6 +96,7 @@ class Simulation:
         balancer: LoadBalancer,
         num_engines: int = 1,
         swap_cost: SwapCost | None = None,
+        call_overhead_s: float = 0.0,
         control: Sequence[tuple[float, ControlEvent]] = (),
         on_decision: OnDecision | None = None,
     ) -> None:
@@ -106,6 +107,8 @@ class Simulation:
         self._contents = Contents()
         self._cost = cost
         self._balancer = balancer
+        self._call_overhead_s = call_overhead_s
+        fails_at_s = {event.engine_id: at_s for at_s, event in control if isinstance(event, EngineFails)}
         self._new_engine: Callable[[str], ModelledEngine] = lambda engine_id: ModelledEngine(
             engine_id,
             engine,
@@ -113,10 +116,11 @@ class Simulation:
             cost=cost,
             contents=self._contents,
             swap_cost=swap_cost,
+            fails_at_s=fails_at_s.get(engine_id, math.inf),
             on_decision=on_decision,
         )
         self._num_routed: dict[str, int] = {}
-        self._is_busy: dict[str, bool] = {}
+        self._awake: set[str] = set()
         self._serial: dict[str, int] = {}
         self._unrouted: list[CallIsReady] = []
         self._runs = [
@@ -128,14 +132,14 @@ class Simulation:
             ProgramArrives: self._program_arrives,
             CallIsReady: self._call_is_ready,
             StepEnds: self._step_ends,
-            StepBegins: self._step_begins,
+            StepsBegin: self._steps_begin,
             EngineJoins: self._engine_joins,
             EngineFails: self._engine_fails,
         }
         for i in range(num_engines):
             self._engine_joins(EngineJoins(f"engine-{i}"))
         for index, run in enumerate(self._runs):
-            self._kernel.schedule(ProgramArrives(index), at_s=run.arrival_s, phase=Phase.ARRIVE)
+            self._kernel.schedule(ProgramArrives(index), at_s=run.arrival_s + call_overhead_s, phase=Phase.ARRIVE)
         for at_s, event in control:
             self._kernel.schedule(event, at_s=at_s, phase=Phase.CONTROL)
 
@@ -160,7 +164,7 @@ class Simulation:
 
     def _call_is_ready(self, event: CallIsReady) -> None:
         run = self._runs[event.index]
-        run.ready_s.setdefault(event.call_id, self.now)
+        run.ready_s.setdefault(event.call_id, self.now - self._call_overhead_s)
         if self.engines:
             self._send(event)
         else:
@@ -196,7 +200,7 @@ class Simulation:
                 engine_id=i,
                 num_calls=len(e.calls),
                 num_routed=self._num_routed[i],
-                cached_tokens=e.memory.cache.hit_tokens(call.prompt) if self._balancer.uses_cached_tokens else None,
+                cached_tokens=e.cached_tokens(call.prompt, self.now) if self._balancer.uses_cached_tokens else None,
             )
             for i, e in self.engines.items()
         ]
@@ -212,44 +216,54 @@ class Simulation:
             return
         self._end_at(engine.engine_id, end_s)
         if end_s == self.now:  # steps end before anything else that happens at the same moment
-            self._step_ends(StepEnds(engine.engine_id, self._serial[engine.engine_id]))
+            self._end_step(engine)
 
     def _end_at(self, engine_id: str, end_s: float) -> None:
         self._serial[engine_id] += 1
         self._kernel.schedule(StepEnds(engine_id, self._serial[engine_id]), at_s=end_s, phase=Phase.COMPLETE)
 
     def _wake(self, engine_id: str) -> None:
-        if not self._is_busy[engine_id]:
-            self._is_busy[engine_id] = True
-            self._kernel.schedule(StepBegins(engine_id), at_s=self.now, phase=Phase.SCHEDULE)
+        if not self._awake:
+            self._kernel.schedule(StepsBegin(), at_s=self.now, phase=Phase.SCHEDULE)
+        self._awake.add(engine_id)
 
-    def _step_begins(self, event: StepBegins) -> None:
-        engine = self.engines.get(event.engine_id)
-        if engine is None:
-            return
-        end_s = engine.begin(self.now)
-        if end_s is None:
-            self._is_busy[event.engine_id] = False
-        else:
-            self._end_at(event.engine_id, end_s)
+    def _steps_begin(self, event: StepsBegin) -> None:
+        """In the order of the engines, whoever was woken first."""
+        del event
+        for engine_id, engine in self.engines.items():
+            if engine_id in self._awake and engine.flight is None:
+                end_s = engine.begin(self.now)
+                if end_s is not None:
+                    self._end_at(engine_id, end_s)
+        self._awake.clear()
 
     def _step_ends(self, event: StepEnds) -> None:
+        """All steps that end now do, in the order of the engines: in whose flight they are must not matter."""
         if event.serial != self._serial.get(event.engine_id):
             return
-        self._serial[event.engine_id] += 1
-        for sim_call in self.engines[event.engine_id].end(self.now):
+        for engine in self.engines.values():
+            if engine.flight is not None and engine.flight.has_end_at(self.now):
+                engine.cut(self.now)
+                self._end_step(engine)
+
+    def _end_step(self, engine: ModelledEngine) -> None:
+        self._serial[engine.engine_id] += 1
+        for sim_call in engine.end(self.now):
             self._call_is_over(sim_call)
-        self._kernel.schedule(StepBegins(event.engine_id), at_s=self.now, phase=Phase.SCHEDULE)
+        self._wake(engine.engine_id)
 
     def _call_is_over(self, sim_call: SimCall) -> None:
         place = self._place.pop(sim_call.call_id)
         run = self._runs[place.index]
         for child, ready_s in run.finish(place.call_id, self.now):
-            self._kernel.schedule(CallIsReady(place.index, child.call_id), at_s=ready_s, phase=Phase.ARRIVE)
+            comes_s = ready_s + self._call_overhead_s
+            self._kernel.schedule(CallIsReady(place.index, child.call_id), at_s=comes_s, phase=Phase.ARRIVE)
         if run.is_over:
             self.table.apply(ProgramEnded(now=self.now, program_id=run.program_id))
             for engine in self.engines.values():
-                engine.memory.let_go_of_program(run.program_id)
+                if engine.memory.keeps(run.program_id):
+                    self._land(engine)
+                    engine.let_go_of_program(run.program_id)
             return
         # Its program's totals changed, and with them the moment at which its calls elsewhere starve.
         for call in list(self.table.row(run.program_id).calls.values()):
@@ -260,7 +274,6 @@ class Simulation:
             raise ConfigError(f"engine {event.engine_id!r} joins twice")
         self.engines[event.engine_id] = self._new_engine(event.engine_id)
         self._num_routed[event.engine_id] = self._serial[event.engine_id] = 0
-        self._is_busy[event.engine_id] = False
         unrouted, self._unrouted = self._unrouted, []
         for place in unrouted:
             self._send(place)
@@ -268,6 +281,8 @@ class Simulation:
     def _engine_fails(self, event: EngineFails) -> None:
         if event.engine_id not in self.engines:
             raise ConfigError(f"engine {event.engine_id!r} fails and is not there")
+        for engine in self.engines.values():  # calls that fail change their programs' totals, and others get new calls
+            self._land(engine)
         failed = self.engines.pop(event.engine_id)
         self.failed_engines.append(failed)
         self._serial[event.engine_id] += 1
@@ -283,6 +298,5 @@ class Simulation:
         moved = CallMoved(now=self.now, call_id=call.call_id, engine_id=engine.engine_id)
         failed.forget(call, moved)
         call.lose_kv(self.now)
-        self._land(engine)
         engine.arrive(call, moved)
         self._wake(engine.engine_id)

@@ -1,14 +1,34 @@
-"""What a modelled engine can hold: the answer to the core's "does this call still fit?"."""
+"""Slots and KV blocks of an engine: the answer to "does this call still fit?" while a batch is chosen."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Sequence, Set
+from typing import Protocol
 
 from agentix.core.program import CallRow
 from agentix.core.scheduler import Scheduler
-from agentix.sim.call import SimCall
-from agentix.sim.kv_cache import KVCache
+
+
+class BlockView(Protocol):
+    """What an engine's shell knows of its KV blocks at the moment of a choice."""
+
+    @property
+    def num_free_blocks(self) -> int:
+        """Blocks that no call holds."""
+        ...
+
+    def blocks_needed(self, call_id: str) -> int:
+        """Free blocks that the call's next step would use up: new ones, and cached ones that nobody holds now."""
+        ...
+
+    def blocks_of(self, call_id: str) -> Sequence[int]:
+        """The blocks that the call holds."""
+        ...
+
+    def num_holders(self, block: int) -> int:
+        """How many calls hold the block."""
+        ...
 
 
 class Room:
@@ -20,22 +40,14 @@ class Room:
     """
 
     def __init__(
-        self,
-        cache: KVCache,
-        calls: Mapping[str, SimCall],
-        core: Scheduler,
-        num_slots: int,
-        *,
-        staying: Set[str],
-        holders: Iterable[str],
+        self, blocks: BlockView, core: Scheduler, num_slots: int, *, staying: Set[str], holders: Iterable[str]
     ) -> None:
         self.victims: list[str] = []
-        self._cache = cache
-        self._calls = calls
+        self._blocks = blocks
         self._core = core
         self._staying = staying
         self._num_slots = num_slots - len(staying)
-        self._num_free = cache.num_free_blocks
+        self._num_free = blocks.num_free_blocks
         self._holders = holders
         self._by_place: list[str] | None = None  # the holders in order, once that is needed
         self._gone: Counter[int] = Counter()  # holders that each block loses with the victims
@@ -44,22 +56,14 @@ class Room:
         """Reserve a slot and the blocks for the call's next step; False if it does not fit."""
         if call.call_id in self._staying:
             return True
-        if self._num_slots == 0 or (self.victims and call.call_id in self.victims):
+        if self._num_slots <= 0 or (self.victims and call.call_id in self.victims):
             return False
-        needed = self._blocks_needed(self._calls[call.call_id])
+        needed = self._blocks.blocks_needed(call.call_id)
         if needed > self._num_free and not self._find_victims(call.call_id, needed):
             return False
         self._num_free -= needed
         self._num_slots -= 1
         return True
-
-    def _blocks_needed(self, call: SimCall) -> int:
-        num_known = call.prompt_tokens + call.num_output
-        if num_known <= call.num_room:
-            return 0
-        if call.num_room:
-            return self._cache.blocks_for(num_known) - self._cache.held_blocks(call.call_id)
-        return self._cache.blocks_needed(call.prompt, num_known)
 
     def _find_victims(self, call_id: str, needed: int) -> bool:
         """Add the worst holders after the call to the victims until the blocks suffice; none if they never do."""
@@ -70,9 +74,9 @@ class Room:
         left = len(holders)
         while num_free < needed and left and self._core.key(holders[left - 1]) > place:
             left -= 1
-            for block in self._cache.blocks_of(holders[left]):
+            for block in self._blocks.blocks_of(holders[left]):
                 gone[block] += 1
-                num_free += gone[block] == self._cache.num_holders(block)
+                num_free += gone[block] == self._blocks.num_holders(block)
         if num_free < needed:
             return False
         self.victims.extend(reversed(holders[left:]))

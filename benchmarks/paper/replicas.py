@@ -1,0 +1,122 @@
+"""Figures 14 and 15: balancers on several engines, and how capacity grows with their number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from benchmarks.paper.figure import Finding, Numbers, Panel, scaled
+from benchmarks.paper.point import Point
+from benchmarks.paper.setup import PLAS
+from benchmarks.paper.sweep import Outcomes, known_rate, rate_at
+
+_BALANCERS = ("round_robin", "least_used", "program_affinity")
+_WORKLOAD = "chat"
+_LATENCY = 0.1
+_NUM_ENGINES = 4
+_PROGRAMS_PER_ENGINE = 150
+_RATES_PER_ENGINE = (2.0, 3.0, 4.0, 6.0)
+
+
+def _curve(balancer: str, num_engines: int, scale: float) -> list[Point]:
+    """The runs of a balancer, in order of rates; programs and rates grow with the number of engines."""
+    return [
+        Point(
+            system=PLAS,
+            workload=_WORKLOAD,
+            rate_per_s=rate * num_engines,
+            num_programs=scaled(_PROGRAMS_PER_ENGINE * num_engines, scale),
+            num_engines=num_engines,
+            balancer=balancer,
+        )
+        for rate in _RATES_PER_ENGINE
+    ]
+
+
+class Balancers:
+    """Figure 14."""
+
+    number = "14"
+    title = "Balancers"
+    claim = "program affinity carries up to 1.4 times the load of round-robin and least-used"
+
+    def points(self, scale: float) -> Sequence[Point]:
+        """Every balancer on four engines."""
+        return [point for balancer in _BALANCERS for point in _curve(balancer, _NUM_ENGINES, scale)]
+
+    def numbers(self, outcomes: Outcomes, scale: float) -> Numbers:
+        """Mean token latency and prefix hit rate by rate, and the rate at which the latency is reached."""
+        runs = {balancer: _curve(balancer, _NUM_ENGINES, scale) for balancer in _BALANCERS}
+        curves = {name: [(p.rate_per_s, outcomes[p].token_latency.mean or 0.0) for p in points] for name, points in runs.items()}
+        return {
+            "num_engines": _NUM_ENGINES,
+            "latency": _LATENCY,
+            "curves": curves,
+            "hit_rate": {name: [(p.rate_per_s, outcomes[p].hit_rate) for p in points] for name, points in runs.items()},
+            "rate_per_s": {name: known_rate(_LATENCY, curve) for name, curve in curves.items()},
+        }
+
+    def findings(self, numbers: Numbers) -> Sequence[Finding]:
+        """Affinity against the better of the others."""
+        rates = {name: rate or 0.0 for name, rate in numbers["rate_per_s"].items()}
+        hits = {name: hit[-1][1] for name, hit in numbers["hit_rate"].items()}
+        best = max(rates["round_robin"], rates["least_used"])
+        ratio = rates["program_affinity"] / best if best else 0.0
+        table = "; ".join(f"{name} {rates[name]:.2f} programs/s (hits {hits[name]:.0%} at the highest rate)" for name in rates)
+        return [
+            Finding(
+                text=f"Chat on {numbers['num_engines']} engines at {numbers['latency']} s/token: {table}: {ratio:.2f} times.",
+                holds=ratio >= 1.1,
+                why="Affinity saves prefill of long contexts. Where that is a small part of the work, the imbalance it brings costs as "
+                "much.",
+            )
+        ]
+
+    def panels(self, numbers: Numbers) -> Sequence[Panel]:
+        """Latency and hits."""
+        x = f"programs/s, {numbers['num_engines']} engines"
+        return [
+            Panel(title="chat", x=x, y="mean s/token", lines=numbers["curves"], level=numbers["latency"], log_y=True),
+            Panel(title="prefix hits", x=x, y="share of prompt tokens", lines=numbers["hit_rate"]),
+        ]
+
+
+class Replicas:
+    """Figure 15."""
+
+    number = "15"
+    title = "Capacity by number of engines"
+    claim = "capacity is linear in the number of engines, up to 8"
+
+    def points(self, scale: float) -> Sequence[Point]:
+        """Program affinity on 1 to 8 engines."""
+        return [point for num_engines in (1, 2, 4, 8) for point in _curve("program_affinity", num_engines, scale)]
+
+    def numbers(self, outcomes: Outcomes, scale: float) -> Numbers:
+        """The rate at which the latency is reached."""
+        rates = {}
+        for num_engines in (1, 2, 4, 8):
+            points = _curve("program_affinity", num_engines, scale)
+            rates[num_engines] = known_rate(_LATENCY, [(p.rate_per_s, outcomes[p].token_latency.mean or 0.0) for p in points])
+        return {"latency": _LATENCY, "rates_per_s": [(num_engines, rate) for num_engines, rate in rates.items()]}
+
+    def findings(self, numbers: Numbers) -> Sequence[Finding]:
+        """Capacity per engine, against that of one."""
+        rates = {num_engines: rate or 0.0 for num_engines, rate in numbers["rates_per_s"]}
+        relative = {n: rate / n / rates[1] if rates[1] else 0.0 for n, rate in rates.items()}
+        table = "; ".join(f"{n}: {rates[n]:.2f} ({relative[n]:.2f} of linear)" for n in rates)
+        return [
+            Finding(
+                text=f"Chat, programs/s at {numbers['latency']} s/token by number of engines: {table}.",
+                holds=all(value >= 0.85 for value in relative.values()),
+                why="Programs per engine are few enough for the mix of long and short ones to differ from engine to engine.",
+            )
+        ]
+
+    def panels(self, numbers: Numbers) -> Sequence[Panel]:
+        """Capacity, and the line through that of one engine."""
+        rates = [(n, rate or 0.0) for n, rate in numbers["rates_per_s"]]
+        linear = [(n, n * rates[0][1]) for n, _ in rates]
+        return [Panel(title="chat", x="engines", y="programs/s", lines={"program_affinity": rates, "linear": linear})]
