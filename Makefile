@@ -6,14 +6,20 @@ ENGINES ?= 1
 PORT ?= 8080
 # More options of `agentix serve`, e.g. ARGS="--policy fcfs"
 ARGS ?=
+# Which figures `make paper` makes, e.g. FIGURE="12 13"; all if none
+FIGURE ?=
 
-.PHONY: help serve install install-dev test check lint types contracts unit integration fidelity format clean
+.PHONY: help serve paper install install-dev test check lint types contracts unit integration fidelity format clean
 
 help: ## list what can be done here
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 serve: install ## prepare everything and serve a small real model on this machine (MODEL, ENGINES, PORT, ARGS)
 	@exec $(BIN)/agentix serve $(MODEL) --engines $(ENGINES) --port $(PORT) $(ARGS)
+
+paper: ## redo the paper's evaluation in the simulator, in docs/results/paper/ (FIGURE)
+	@scripts/install.sh paper
+	@$(BIN)/python -m benchmarks.paper $(FIGURE)
 
 install: ## prepare .venv for running (skips what is done; PYTHON=… picks the interpreter)
 	@scripts/install.sh run

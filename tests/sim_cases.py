@@ -30,7 +30,11 @@ class UnevenCost:
 
     def step_s(self, step: Step, /) -> float:
         """Half a second, and something for everything that is in it."""
-        return 0.5 + (16 * step.prefill_tokens + step.prefill_pairs // 8 + 8 * step.num_decodes) / 64 + step.decode_context_tokens // 32 / 8
+        return (
+            0.5
+            + (16 * step.prefill_tokens + step.prefill_pairs // 8 + 8 * step.num_decodes) / 64
+            + step.decode_context_tokens // 32 / 8
+        )
 
 
 class RoundingCost:
@@ -166,16 +170,19 @@ def _controls(draw: st.DrawFn, num_engines: int) -> tuple[tuple[float, ControlEv
     control: list[tuple[float, ControlEvent]] = [
         (draw(moments), EngineFails(f"engine-{i}")) for i in range(num_engines) if draw(st.booleans())
     ]
-    if control and draw(st.booleans()):
+    is_brief = draw(st.booleans())
+    if control and is_brief:
         at_s = draw(moments)
-        control += [(at_s, EngineJoins("short")), (at_s + draw(moments), EngineFails("short"))]
+        control += [(at_s, EngineJoins("brief")), (at_s + draw(moments), EngineFails("brief"))]
     if control:
         control.append((draw(moments), EngineJoins("late")))
     return tuple(control)
 
 
 @st.composite
-def cases(draw: st.DrawFn, *, policies: Sequence[str] = (), costs: Sequence[StepCostModel] = (UnitCost(), UnevenCost())) -> Case:
+def cases(
+    draw: st.DrawFn, *, policies: Sequence[str] = (), costs: Sequence[StepCostModel] = (UnitCost(), UnevenCost())
+) -> Case:
     """Simulations that run short of slots, blocks and tokens, with every option of an engine."""
     programs = tuple(draw(_programs(i)) for i in range(draw(st.integers(1, 5))))
     largest = max(-(-(c.prompt_tokens + c.max_tokens) // BLOCK_SIZE) for p in programs for c in p.calls)

@@ -53,7 +53,7 @@ def calibrate_engine(out: Path, *, engine_cpus: str | None, minutes: float) -> N
         model=BUILT_IN, out=out, duration_s=60 * minutes, vllm_args=VLLM_ARGS, engine_command=engine_command(engine_cpus)
     )
     calibration = asyncio.run(calibrate(config, on_progress=lambda line: print(line, flush=True)))
-    print({kind: f"{bias:+.1%}" for kind, bias in calibration.biases.items()})
+    print({kind: f"{bias:+.1%}" for kind, bias in calibration.biases.items()}, [round(x, 2) for x in calibration.pace])
 
 
 def engine_command(cpus: str | None) -> tuple[str, ...]:
@@ -104,8 +104,8 @@ def _keep(case: Case, result: BenchResult, logs: Path, out: Path) -> None:
         prompt_tokens=sum(call["prompt_tokens"] for call in calls),
         cached_tokens=sum(call["cached_tokens"] or 0 for call in calls),
         steps=[
-            (step, round(record.began_s - records[0].began_s, 3), round(duration_s, 5))
-            for record, (step, duration_s) in zip(records, samples_of(records, since_s=0.0), strict=True)
+            (step, round(began_s, 3), round(duration_s, 5))
+            for step, began_s, duration_s in samples_of(records, since_s=records[0].began_s)
         ],
     ).save(_result(out, case))
     print(

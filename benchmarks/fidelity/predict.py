@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
+from agentix.calibrate.learn import pace, slowness
 from agentix.core.balancers import make_balancer
 from agentix.core.config import SchedulerConfig
 from agentix.cost import CalibratedCard, Step, StepCostModel
@@ -34,7 +35,7 @@ class Compared:
     """One number of one case: `of` is "mean" or "p95" of `metric`, in its unit.
 
     predicted  from the card alone
-    paced      from the card and how slow the machine was in each window of the run, see `pace`
+    paced      from the card and how slow the machine was in each window of the run, see `agentix.calibrate.learn.pace`
     """
 
     metric: str
@@ -82,33 +83,15 @@ class Paced:
         return self._slowness[window] * self._cost.step_s(step)
 
 
-def pace(measured: Measured, cost: StepCostModel) -> list[float]:
-    """How slow the machine was in each window of the run: measured time of the steps that began in it ÷ their estimate.
-
-    It tells nothing of how the engine batches or orders, only how long the steps took that it chose. A window without
-    steps has the slowness of the whole run.
-    """
-    whole = slowness(measured, cost)
-    last = max(began_s for _, began_s, _ in measured.steps)
-    windows: list[list[tuple[Step, float]]] = [[] for _ in range(int(last // _WINDOW_S) + 1)]
-    for step, began_s, duration_s in measured.steps:
-        windows[int(began_s // _WINDOW_S)].append((step, duration_s))
-    return [sum(s for _, s in steps) / sum(cost.step_s(step) for step, _ in steps) if steps else whole for steps in windows]
-
-
-def slowness(measured: Measured, cost: StepCostModel) -> float:
-    """Measured time of all steps ÷ the estimate of the same steps."""
-    return sum(s for _, _, s in measured.steps) / sum(cost.step_s(step) for step, _, _ in measured.steps)
-
-
 def predict(measured: Measured, programs: Path, card: CalibratedCard) -> Predicted:
     """Play the case's programs on the card's engine, at the card's pace and at the run's, and compare."""
     predicted, cached_tokens = simulate(measured.case.policy, programs, card)
-    paced, _ = simulate(measured.case.policy, programs, card, Paced(card.cost, pace(measured, card.cost)))
+    windows = pace(card.cost, measured.steps, window_s=_WINDOW_S)
+    paced, _ = simulate(measured.case.policy, programs, card, Paced(card.cost, windows))
     real = {"jct_s": measured.jct_s, "program_token_latency_s": measured.token_latency_s}
     return Predicted(
         name=measured.case.name,
-        slowness=slowness(measured, card.cost),
+        slowness=slowness(card.cost, ((step, duration_s) for step, _, duration_s in measured.steps)),
         compared=tuple(
             Compared(
                 metric=metric,

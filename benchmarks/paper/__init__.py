@@ -1,1 +1,1 @@
-"""The figures of the evaluation of *Agentix* (NSDI '26), drawn from the simulator: `python -m benchmarks.paper [FIGURE ...]`."""
+"""The figures of the evaluation of *Agentix* (NSDI '26), from the simulator: `python -m benchmarks.paper [FIGURE ...]`."""

@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from benchmarks.paper.curves import MIXED
+from benchmarks.paper.curves import OVERLOADED_RATE, overloaded
 from benchmarks.paper.figure import Finding, Numbers, Panel
 from benchmarks.paper.point import CALL_BINS, PROGRAM_BINS, Outcome, Point
 from benchmarks.paper.sweep import Outcomes
-
-_RATE = MIXED.compared_rate
 
 
 class Ratios:
@@ -18,17 +16,17 @@ class Ratios:
 
     number = "6"
     title = "Waiting per execution, by length of calls and programs"
-    claim = "under FCFS short calls and short programs wait longest for their length; MLFQ repairs that for calls, not for programs"
+    claim = "under FCFS short calls and short programs wait most for their length; MLFQ mends that for calls, not for programs"
 
     def points(self, scale: float) -> Sequence[Point]:
         """Every system but vLLM on Mixed, overloaded."""
-        return list(MIXED.at(_RATE, scale).values())
+        return list(overloaded(scale).values())
 
     def numbers(self, outcomes: Outcomes, scale: float) -> Numbers:
         """Mean ratios by bins of output tokens."""
-        runs = MIXED.at(_RATE, scale)
+        runs = overloaded(scale)
         return {
-            "rate_per_s": _RATE,
+            "rate_per_s": OVERLOADED_RATE,
             "call_bins": _names(CALL_BINS),
             "program_bins": _names(PROGRAM_BINS),
             "by_call": {label: outcomes[point].ratio_by_call for label, point in runs.items()},
@@ -46,15 +44,15 @@ class Ratios:
         fcfs, mlfq, agentix = by_label["vLLM-opt"], by_label["MLFQ"], by_label["Agentix"]
         return [
             Finding(
-                text=f"On Mixed at {numbers['rate_per_s']:g} programs/s FCFS makes the shortest calls wait {short:.2f} times their "
-                f"execution and the longest {long:.2f}; programs {short_program:.2f} and {long_program:.2f}.",
+                text=f"On Mixed at {numbers['rate_per_s']:g} programs/s FCFS makes the shortest calls wait {short:.2f} times "
+                f"their execution and the longest {long:.2f}; programs {short_program:.2f} and {long_program:.2f}.",
                 holds=short > long and short_program > long_program,
                 why="See the bins: what waits most for its length is in the middle.",
             ),
             Finding(
                 text=f"Ratio of the shortest calls and of the shortest programs: {table}.",
                 holds=mlfq[0] < fcfs[0] and agentix[1] < min(mlfq[1], fcfs[1]),
-                why="A call here is short against the first quantum, so that MLFQ hardly ever demotes one and is FCFS for most.",
+                why="A call here is short against the first quantum, so that MLFQ demotes few and is FCFS for the rest.",
             ),
         ]
 
@@ -81,20 +79,21 @@ class Breakdown:
 
     def points(self, scale: float) -> Sequence[Point]:
         """Every system but vLLM on Mixed, overloaded."""
-        return list(MIXED.at(_RATE, scale).values())
+        return list(overloaded(scale).values())
 
     def numbers(self, outcomes: Outcomes, scale: float) -> Numbers:
         """Mean shares, mean response time, and the seconds that the device waited for choices and swaps."""
         return {
-            "rate_per_s": _RATE,
-            "systems": {label: _shares(outcomes[point]) for label, point in MIXED.at(_RATE, scale).items()},
+            "rate_per_s": OVERLOADED_RATE,
+            "systems": {label: _shares(outcomes[point]) for label, point in overloaded(scale).items()},
         }
 
     def findings(self, numbers: Numbers) -> Sequence[Finding]:
         """Waiting, swapping, scheduling."""
         systems = numbers["systems"]
         table = "; ".join(
-            f"{label} {s['wait']:.0%} waiting, {s['execute']:.0%} executing, {s['swap']:.1%} swapping" for label, s in systems.items()
+            f"{label} {s['wait']:.0%} waiting, {s['execute']:.0%} executing, {s['swap']:.1%} swapping"
+            for label, s in systems.items()
         )
         scheduling = max(s["scheduling_of_device"] for s in systems.values())
         ours, mlfq, fcfs = systems["Agentix"], systems["MLFQ"], systems["vLLM-opt"]
@@ -105,7 +104,7 @@ class Breakdown:
                 why="The share that is swapping compares with MLFQ on the same bulk swaps, not with swapping block by block.",
             ),
             Finding(
-                text=f"Choosing batches takes at most {scheduling:.1%} of the device's time (an input of the model, not a result: "
+                text=f"Choosing batches takes at most {scheduling:.1%} of the device's time (an assumption, not a result: "
                 "2 ms per choice); a program's wait for it counts as waiting.",
                 holds=scheduling < 0.05,
                 why="One choice per 8 steps is assumed; see the setup.",

@@ -102,8 +102,8 @@ class MeanLatency(_Latency):
     number = "12"
     title = "Program token latency by arrival rate"
     claim = (
-        "throughput at equal token latency: chat and ReAct up to 8 times vLLM, 2 times vLLM-opt, 1.5 times MLFQ; LATS 5, 2 and 2.5 "
-        "times; Mixed 15, 4 and 5.5 times"
+        "throughput at equal token latency: chat and ReAct up to 8 times vLLM, 2 times vLLM-opt, 1.5 times MLFQ; LATS 5, 2 "
+        "and 2.5 times; Mixed 15, 4 and 5.5 times"
     )
     statistics = ("mean",)
 
@@ -133,10 +133,10 @@ class TailLatency(_Latency):
             texts.append(f"{name} {statistic} {ratio_text(ours, max(others))}")
         return [
             Finding(
-                text=f"At {LATENCY} s/token Agentix carries more than the better of MLFQ and vLLM-opt in {better} of {len(cases)} "
-                f"cases ({'; '.join(texts)}).",
+                text=f"At {LATENCY} s/token Agentix carries more than the better of MLFQ and vLLM-opt in {better} of "
+                f"{len(cases)} cases ({'; '.join(texts)}).",
                 holds=better >= len(cases) - 1,
-                why="The tail of Mixed and of tree search is the programs that least attained service puts last; see the notes below.",
+                why="The tail is the programs that least attained service puts last.",
             )
         ]
 
@@ -157,9 +157,11 @@ def _compare(name: str, sweep: Mapping[str, Any]) -> Iterable[Finding]:
         if latency != at
     )
     yield Finding(
-        text=f"**{name}**: at {at} s/token Agentix carries {_rate(ours[at])} programs/s: {', '.join(texts)}. At other latencies: "
-        f"{elsewhere}.",
-        holds=all((ours[at] or 0.0) >= ratio * (rates[label][at] or 0.0) for label, ratio in expected.items()) if expected else None,
+        text=f"**{name}**: at {at} s/token Agentix carries {_rate(ours[at])} programs/s: {', '.join(texts)}. "
+        f"At other latencies: {elsewhere}.",
+        holds=all((ours[at] or 0.0) >= ratio * (rates[label][at] or 0.0) for label, ratio in expected.items())
+        if expected
+        else None,
         why=_WHY.get(sweep["workload"], ""),
     )
 

@@ -11,7 +11,7 @@ from benchmarks.paper.point import Point
 from benchmarks.paper.setup import ATLAS, MLFQ, MODEL, VLLM_OPT
 from benchmarks.paper.sweep import Outcomes
 
-_SIZES = (60, 120, 240)
+_SIZES = (45, 90, 180)
 _GB = 1e9
 
 
@@ -56,15 +56,16 @@ class Offline:
         growth = mlfq[-1][1] / mlfq[0][1] if mlfq[0][1] else math.inf
         return [
             Finding(
-                text=f"{size} programs of Mixed take {last['vLLM-opt']:.0f} s with vLLM-opt, {last['MLFQ']:.0f} s with MLFQ and "
+                text=f"{size} programs of Mixed take {last['vLLM-opt']:.0f} s with vLLM-opt, {last['MLFQ']:.0f} s with MLFQ, "
                 f"{last['Agentix']:.0f} s with Agentix: {-saved['vLLM-opt']:+.0%} and {-saved['MLFQ']:+.0%}.",
                 holds=min(saved.values()) >= 0.1,
-                why="Least attained service serves long programs last, and what is left at the end is a few of them that cannot "
-                "fill the slots; the work itself is the same, since the prefix cache is large enough for every order here.",
+                why="Least attained service serves long programs last, and what is left at the end is a few of them that do "
+                "not fill the slots; the work itself is the same, since the prefix cache is large enough for every order here.",
             ),
             Finding(
-                text=f"KV on the host at its peak, from {mlfq[0][0]} to {size} programs: MLFQ {mlfq[0][1]:.1f} to {mlfq[-1][1]:.1f} GB, "
-                f"Agentix {ours[0][1]:.1f} to {ours[-1][1]:.1f} GB. The model has no bound on host memory, so nothing fails.",
+                text=f"KV on the host at its peak, from {mlfq[0][0]} to {size} programs: MLFQ {mlfq[0][1]:.1f} to "
+                f"{mlfq[-1][1]:.1f} GB, Agentix {ours[0][1]:.1f} to {ours[-1][1]:.1f} GB. Nothing fails: the model has "
+                "no bound on host memory.",
                 holds=growth > 1.5 and mlfq[-1][1] > ours[-1][1],
                 why="MLFQ preempts a call only after its own quantum; most calls here end before that.",
             ),

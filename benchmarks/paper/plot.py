@@ -40,7 +40,14 @@ def draw(panels: Sequence[Panel], path: Path) -> None:
 
 def _draw_panel(axis: Any, panel: Panel) -> None:
     for label, line in (panel.lines or {}).items():
-        axis.plot(*zip(*line, strict=True), marker="o" if len(line) < 30 else None, ms=3, lw=1.3, label=label, color=_COLOURS.get(label))
+        axis.plot(
+            *zip(*line, strict=True),
+            marker="o" if len(line) < 30 else None,
+            ms=3,
+            lw=1.3,
+            label=label,
+            color=_COLOURS.get(label),
+        )
     if panel.bars:
         width = 0.8 / len(panel.bars)
         for index, (label, heights) in enumerate(panel.bars.items()):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchmarks.paper.curves import MAIN, MIXED
+from benchmarks.paper.curves import MAIN, OVERLOADED_RATE, overloaded
 from benchmarks.paper.figure import Finding, Numbers, Panel
 from benchmarks.paper.point import Point
 from benchmarks.paper.sweep import Outcomes, value_at
@@ -21,13 +21,13 @@ class Concurrency:
 
     def points(self, scale: float) -> Sequence[Point]:
         """Every system but vLLM on Mixed, overloaded."""
-        return list(MIXED.at(MIXED.rates[-1], scale).values())
+        return list(overloaded(scale).values())
 
     def numbers(self, outcomes: Outcomes, scale: float) -> Numbers:
         """Calls in the steps: over time, and their mean from a third of the arrivals to the last."""
-        runs = MIXED.at(MIXED.rates[-1], scale)
+        runs = overloaded(scale)
         return {
-            "rate_per_s": MIXED.rates[-1],
+            "rate_per_s": OVERLOADED_RATE,
             "series": {label: outcomes[point].batch_series for label, point in runs.items()},
             "steady_batch": {label: outcomes[point].steady_batch for label, point in runs.items()},
         }

@@ -2,37 +2,39 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
 
 from benchmarks.paper.figure import Finding, Numbers, Panel, scaled
 from benchmarks.paper.point import Point
 from benchmarks.paper.setup import PLAS
-from benchmarks.paper.sweep import Outcomes, known_rate, rate_at
+from benchmarks.paper.sweep import Outcomes, known_rate
 
 _BALANCERS = ("round_robin", "least_used", "program_affinity")
 _WORKLOAD = "chat"
 _LATENCY = 0.1
 _NUM_ENGINES = 4
-_PROGRAMS_PER_ENGINE = 150
+_WINDOW_S = 60.0
 _RATES_PER_ENGINE = (2.0, 3.0, 4.0, 6.0)
 
 
 def _curve(balancer: str, num_engines: int, scale: float) -> list[Point]:
-    """The runs of a balancer, in order of rates; programs and rates grow with the number of engines."""
+    """The runs of a balancer, in order of rates; rates grow with the number of engines."""
     return [
         Point(
             system=PLAS,
             workload=_WORKLOAD,
             rate_per_s=rate * num_engines,
-            num_programs=scaled(_PROGRAMS_PER_ENGINE * num_engines, scale),
+            num_programs=scaled(round(rate * num_engines * _WINDOW_S), scale),
             num_engines=num_engines,
             balancer=balancer,
         )
         for rate in _RATES_PER_ENGINE
     ]
+
+
+def _latencies(points: Sequence[Point], outcomes: Outcomes) -> list[tuple[float, float]]:
+    """Mean token latency by rate."""
+    return [(point.rate_per_s, outcomes[point].token_latency.mean or 0.0) for point in points]
 
 
 class Balancers:
@@ -49,7 +51,7 @@ class Balancers:
     def numbers(self, outcomes: Outcomes, scale: float) -> Numbers:
         """Mean token latency and prefix hit rate by rate, and the rate at which the latency is reached."""
         runs = {balancer: _curve(balancer, _NUM_ENGINES, scale) for balancer in _BALANCERS}
-        curves = {name: [(p.rate_per_s, outcomes[p].token_latency.mean or 0.0) for p in points] for name, points in runs.items()}
+        curves = {name: _latencies(points, outcomes) for name, points in runs.items()}
         return {
             "num_engines": _NUM_ENGINES,
             "latency": _LATENCY,
@@ -69,8 +71,8 @@ class Balancers:
             Finding(
                 text=f"Chat on {numbers['num_engines']} engines at {numbers['latency']} s/token: {table}: {ratio:.2f} times.",
                 holds=ratio >= 1.1,
-                why="Affinity saves prefill of long contexts. Where that is a small part of the work, the imbalance it brings costs as "
-                "much.",
+                why="Affinity saves prefill of long contexts. Where that is a small part of the work, the imbalance it "
+                "brings costs as much.",
             )
         ]
 
@@ -99,8 +101,8 @@ class Replicas:
         rates = {}
         for num_engines in (1, 2, 4, 8):
             points = _curve("program_affinity", num_engines, scale)
-            rates[num_engines] = known_rate(_LATENCY, [(p.rate_per_s, outcomes[p].token_latency.mean or 0.0) for p in points])
-        return {"latency": _LATENCY, "rates_per_s": [(num_engines, rate) for num_engines, rate in rates.items()]}
+            rates[num_engines] = known_rate(_LATENCY, _latencies(points, outcomes))
+        return {"latency": _LATENCY, "rates_per_s": list(rates.items())}
 
     def findings(self, numbers: Numbers) -> Sequence[Finding]:
         """Capacity per engine, against that of one."""

@@ -48,11 +48,11 @@ class Sharing:
             within, across = _present(shares["within"]), _present(shares["across"])
             findings.append(
                 Finding(
-                    text=f"{name}: within its program {min(within):.0%} to {max(within):.0%} by length of the prompt, across programs "
-                    f"from {across[0]:.0%} at the shortest to {across[-1]:.0%} at the longest.",
+                    text=f"{name}: within its program {min(within):.0%} to {max(within):.0%} by length of prompt, across "
+                    f"programs from {across[0]:.0%} at the shortest to {across[-1]:.0%} at the longest.",
                     holds=min(within) > 0.9 and across[-1] <= across[0],
-                    why="Only full blocks of 16 tokens count, and what a turn adds is no small part of a short prompt. Across ReAct "
-                    "programs the share is that of meeting the same tool set (one of 8) times that of its system prompt.",
+                    why="Only full blocks of 16 tokens count, and what a turn adds is no small part of a short prompt. Across "
+                    "ReAct programs the share is that of meeting the same tool set (one of 8) times that of its system prompt.",
                 )
             )
         return findings
@@ -68,7 +68,7 @@ class Sharing:
 def _shares(programs: Sequence[Program]) -> dict[str, list[float | None]]:
     contents = Contents()
     prompts = [[_keys(contents, parts.prompt) for parts in program_parts(program).values()] for program in programs]
-    calls = [[_keys(contents, (*parts.prompt, parts.answer)) for parts in program_parts(program).values()] for program in programs]
+    calls = [[_keys(contents, (*p.prompt, p.answer)) for p in program_parts(program).values()] for program in programs]
     rng = random.Random("figure 7")  # noqa: S311 - not for secrets
     within: list[list[float]] = [[] for _ in _BINS]
     across: list[list[float]] = [[] for _ in _BINS]

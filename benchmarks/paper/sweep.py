@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -45,7 +46,7 @@ def rate_at(latency: float, curve: Sequence[tuple[float, float]]) -> float | Non
     """
     if not curve or curve[0][1] > latency:
         return None
-    for (rate, low), (next_rate, high) in zip(curve, curve[1:], strict=False):
+    for (rate, low), (next_rate, high) in itertools.pairwise(curve):
         if high > latency:
             return rate + (next_rate - rate) * math.log(latency / low) / math.log(high / low)
     return math.inf
@@ -53,7 +54,7 @@ def rate_at(latency: float, curve: Sequence[tuple[float, float]]) -> float | Non
 
 def value_at(x: float, curve: Sequence[Sequence[float]]) -> float | None:
     """The curve's value at `x`, linear between its points (x, value); None outside them."""
-    for (left, low), (right, high) in zip(curve, curve[1:], strict=False):
+    for (left, low), (right, high) in itertools.pairwise(curve):
         if left <= x <= right:
             return low + (high - low) * (x - left) / (right - left)
     return None

@@ -23,11 +23,12 @@ _XARGS = {
     "critical_path_s": "agentix_critical_path_s",
     "path_s": "agentix_path_s",
 }
+_CLASS_XARG = "agentix_class"
 
 
-def attained_to_xargs(attained: Attained) -> dict[str, float]:
+def attained_to_xargs(attained: Attained) -> dict[str, float | str]:
     """What a gateway adds to a call's `vllm_xargs` for an engine with the plug-in."""
-    values = {key: getattr(attained, field) for field, key in _XARGS.items()}
+    values = {key: getattr(attained, field) for field, key in _XARGS.items()} | {_CLASS_XARG: attained.program_class or None}
     return {key: value for key, value in values.items() if value is not None}
 
 
@@ -37,4 +38,7 @@ def attained_from_xargs(xargs: Mapping[str, Any] | None) -> Attained | None:
         return None
     found = {field: xargs.get(key) for field, key in _XARGS.items()}
     values = {field: float(v) for field, v in found.items() if isinstance(v, int | float) and 0 <= v <= sys.float_info.max}
-    return Attained(**values) if values else None
+    program_class = xargs.get(_CLASS_XARG)
+    if not isinstance(program_class, str):
+        program_class = None
+    return Attained(**values, program_class=program_class) if values or program_class else None

@@ -12,7 +12,7 @@ from agentix.metrics.definitions import jct_s, program_token_latency_s
 from agentix.workload import Call, Program
 from agentix.workload.save import save_programs
 from benchmarks.fidelity.cases import Case, Measured, all_cases
-from benchmarks.fidelity.predict import Paced, pace, predict, simulate
+from benchmarks.fidelity.predict import Paced, predict, simulate
 from benchmarks.fidelity.report import count_within, prediction_table, repeat_table, same_load
 
 CARD = CalibratedCard(
@@ -102,14 +102,6 @@ def test_a_machine_twice_as_slow_is_missed_by_the_card_and_met_when_its_pace_is_
     alone, paced = (prediction_table([predicted], paced=flag).splitlines()[-1] for flag in (False, True))
     assert (alone.count("**"), paced.count("**")) == (8, 0)
     assert "(+0 %)" in paced
-
-
-def test_the_pace_is_taken_in_windows_of_twenty_seconds(programs: Path) -> None:
-    """Estimates of 0.125 s and 0.1875 s: 0.25 + 0.375 of 0.3125 in the first window, nothing, then exactly as estimated."""
-    prefill, decode = Step(prefill_pairs=1), Step(num_decodes=1)
-    steps = [(prefill, 0.0, 0.25), (decode, 19.9, 0.375), (decode, 40.0, 0.1875)]
-    run = replace(run_at(1.0, programs), steps=steps)
-    assert pace(run, CARD.cost) == [2.0, 0.8125 / 0.5, 1.0]
 
 
 def test_a_measured_run_reads_back(tmp_path: Path, programs: Path) -> None:

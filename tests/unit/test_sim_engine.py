@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from agentix.core import ConfigError, ProcessTable, Scheduler, SchedulerConfig
 from agentix.core.balancers import make_balancer
@@ -67,80 +65,6 @@ def test_figure_2_comes_out_as_on_paper(policy: str) -> None:
     assert ends(records) == by_hand.finished_s
 
 
-plans = st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=4), min_size=1, max_size=5)
-policies = st.sampled_from(["fcfs", "round_robin", "mlfq", "plas", "atlas", "atlas_exact", "srpt"])
-
-
-@settings(deadline=None)
-@given(
-    plan=plans,
-    policy=policies,
-    slots=st.integers(1, 3),
-    prompt=st.integers(1, 30),
-    blocks=st.integers(10, 30),
-    preemption=st.sampled_from(["park", "recompute"]),
-    prefix_cache=st.booleans(),
-    chunked=st.booleans(),
-    every=st.integers(1, 3),
-    engines=st.integers(1, 2),
-    beta=st.sampled_from([None, 2.0]),
-)
-def test_nothing_is_lost_whatever_runs_short(
-    plan: list[list[int]],
-    policy: str,
-    slots: int,
-    prompt: int,
-    blocks: int,
-    preemption: str,
-    prefix_cache: bool,
-    chunked: bool,
-    every: int,
-    engines: int,
-    beta: float | None,
-) -> None:
-    """Every call is served to its end, after its parents, on consistent engines that give every block back."""
-    programs = programs_of({f"p{i}": chain(f"p{i}.", *steps) for i, steps in enumerate(plan)}, prompt)
-    simulation: Simulation = simulate(
-        programs,
-        policy=policy,
-        max_num_seqs=slots,
-        num_blocks=blocks,
-        max_batch_tokens=16,
-        preemption=preemption,
-        prefix_cache=prefix_cache,
-        chunked_prefill=chunked,
-        steps_per_schedule=every,
-        num_engines=engines,
-        starvation_ratio=beta,
-        on_decision=lambda *_: validate(simulation),
-    )
-    records = simulation.run()
-    assert {record.status for record in records} == {Status.OK}
-    for program, record in zip(programs, records, strict=True):
-        end_s = {call.call_id: call.end_s for call in record.calls}
-        for call, done in zip(program.calls, record.calls, strict=True):
-            assert done.output_tokens == call.output_tokens
-            assert all((end_s[p] or 0) <= (done.ready_s or 0) for p in call.parents)
-            assert done.end_s is not None
-            assert done.first_token_s is not None
-            assert (done.ready_s or 0) < done.first_token_s <= done.end_s
-    assert dict(simulation.table.rows) == {}
-    for engine in simulation.engines.values():
-        assert engine.calls == {}
-        assert engine.memory.cache.num_free_blocks == blocks
-
-
-def validate(simulation: Simulation) -> None:
-    simulation.table.validate()
-    for engine in simulation.engines.values():
-        engine.core.validate()
-        engine.memory.cache.validate()
-        assert (
-            sum(simulation.table.call(c).running for c in engine.calls if c in simulation.table.calls)
-            <= engine.config.max_num_seqs
-        )
-
-
 def decision_log(programs: Sequence[Program], **options: Any) -> list[tuple[Event, Any]]:
     """Every event of a run under PLAS, with the decisions on it."""
     log: list[tuple[Event, Any]] = []
@@ -167,22 +91,6 @@ def test_the_core_replays_a_simulated_log_to_the_same_decisions() -> None:
         reasons |= {p.reason for p in placed if isinstance(p, Placed)}
     assert reasons == {"arrival", "quantum", "starving"}
     assert any(isinstance(event, StepCompleted) for event, _ in log)
-
-
-def test_parking_computes_nothing_twice_and_recomputing_does() -> None:
-    """A long call is preempted by a newcomer's; the cache is large enough for both."""
-    programs = programs_of({"old": chain("old", 9), "new": chain("new", 3)}, prompt_tokens=3)
-    kept, dropped = (
-        simulate(programs, policy="mlfq", max_num_seqs=1, arrivals_s=[0.0, 4.0], preemption=preemption, prefix_cache=False)
-        for preemption in ("park", "recompute")
-    )
-    kept.run()
-    dropped.run()
-    counts, other = kept.engines["engine-0"].counts, dropped.engines["engine-0"].counts
-    assert counts.num_preemptions == other.num_preemptions > 0
-    assert (counts.num_evictions, counts.recomputed_tokens) == (0, 0)
-    assert other.recomputed_tokens > 0
-    assert other.computed_tokens == counts.computed_tokens + other.recomputed_tokens
 
 
 def test_a_shared_prompt_is_computed_once_with_a_prefix_cache() -> None:

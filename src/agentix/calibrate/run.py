@@ -7,7 +7,7 @@ import math
 import os
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +16,7 @@ import httpx2
 
 import agentix
 from agentix.calibrate.drive import drive
-from agentix.calibrate.learn import biases, call_overhead_s, samples_of
+from agentix.calibrate.learn import biases, call_overhead_s, pace, samples_of
 from agentix.core.errors import ConfigError
 from agentix.cost import CalibratedCard, EngineFacts, fit, save_card
 from agentix.engine.command import ENGINE_COMMAND
@@ -59,10 +59,15 @@ class CalibrateConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """The card, and by kind of step how far its estimates are off in sum."""
+    """The card, and what to know of it.
+
+    biases  by kind of step, how far its estimates are off in sum
+    pace    minute by minute, measured time of the steps ÷ the card's estimate: on a quiet machine 1
+    """
 
     card: CalibratedCard
     biases: Mapping[str, float]
+    pace: Sequence[float]
 
 
 async def calibrate(config: CalibrateConfig, *, on_progress: Callable[[str], None]) -> Calibration:
@@ -101,7 +106,8 @@ async def _measure(config: CalibrateConfig, url: str, step_log: Path, on_progres
             on_progress=on_progress,
         )
     facts, records = read_step_log(step_log)
-    samples = samples_of(records, since_s=calls[0].sent_s if calls else began_s)
+    steps = samples_of(records, since_s=calls[0].sent_s if calls else began_s)
+    samples = [(step, duration_s) for step, _, duration_s in steps]
     card = CalibratedCard(
         model=Path(config.model).name,
         measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -110,7 +116,7 @@ async def _measure(config: CalibrateConfig, url: str, step_log: Path, on_progres
         cost=fit(samples),
         call_overhead_s=call_overhead_s(records, calls),
     )
-    return Calibration(card=card, biases=biases(card.cost, samples))
+    return Calibration(card=card, biases=biases(card.cost, samples), pace=pace(card.cost, steps, window_s=60.0))
 
 
 def _longest_prompt(config: CalibrateConfig, facts: EngineFacts) -> int:

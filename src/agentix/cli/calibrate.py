@@ -85,5 +85,7 @@ def _print(calibration: Calibration, console: Console) -> None:
         console.print(f"{quality.num_samples} steps; mean error of one {quality.mape:.1%}")
         for name in quality.undetermined:
             console.print(f"not determined by these steps: {name}")
+    slowest, fastest = max(calibration.pace), min(calibration.pace)
+    console.print(f"minute by minute, the machine took {fastest:.2f} to {slowest:.2f} of the estimated time")
     console.print("estimated ÷ measured time - 1, by kind of step:")
     console.print(", ".join(f"{kind}: {bias:+.1%}" for kind, bias in calibration.biases.items()))

@@ -20,13 +20,14 @@ class Attained:
 
     A gateway that sees every engine sends it with the call, so that one engine's own table, which sees only its
     share of the program, still decides on the program's total. `path_s` is the call's own critical path p(c) when
-    its parents are known exactly (ATLAS, eq. 2), else None.
+    its parents are known exactly (ATLAS, eq. 2), else None. `program_class` is as in ProgramStarted.
     """
 
     service_s: float = 0.0
     waiting_s: float = 0.0
     critical_path_s: float = 0.0
     path_s: float | None = None
+    program_class: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +61,8 @@ class CallArrived(Event):
     """A call of a program entered the system and waits. Opens the program's row if it has none.
 
     `parents` are the calls it depends on: None when unknown, () for a root call. `pin` makes `engine_id` the
-    program's home engine (see `LoadBalancer`).
+    program's home engine (see `LoadBalancer`). `priority` is the client's wish: so many levels later (or, negative,
+    earlier) than the policy says.
     """
 
     call_id: str
@@ -70,6 +72,7 @@ class CallArrived(Event):
     parents: tuple[str, ...] | None = None
     prompt_tokens: int | None = None
     pin: bool = False
+    priority: int | None = None
     attained: Attained | None = None
 
 

@@ -121,6 +121,7 @@ class ProcessTable:
             row.service_s = max(row.service_s, attained.service_s)
             row.waiting_s = max(row.waiting_s, attained.waiting_s)
             row.critical_path_s = max(row.critical_path_s, attained.critical_path_s)
+            row.program_class = attained.program_class or row.program_class
         exact_s = attained.path_s if attained is not None else None
         call = CallRow(
             call_id=event.call_id,
@@ -130,6 +131,7 @@ class ProcessTable:
             thread_id=event.thread_id,
             parents=event.parents,
             prompt_tokens=event.prompt_tokens,
+            priority=event.priority or 0,
             scalar_s=row.critical_path_s,
             path_s=self._path_s(row, event.parents) if exact_s is None else exact_s,
         )

@@ -27,6 +27,7 @@ class CallRow:
     thread_id: str = ""
     parents: tuple[str, ...] | None = None
     prompt_tokens: int | None = None
+    priority: int = 0
     scalar_s: float = 0.0
     path_s: float = 0.0
     service_s: float = 0.0

@@ -48,6 +48,7 @@ class Scheduler:
         self.holding = Holding(capacity_tokens if self.policy.holds_programs else None)
         self._beta = config.starvation_ratio
         self._running_first = config.running_first
+        self._weights = dict(config.class_weights)
         self._entries: dict[str, Entry] = {}
         self._order: list[Key] = []
         self._running: set[str] = set()
@@ -175,7 +176,8 @@ class Scheduler:
         call, row = self._look_up(call_id)
         self.holding.arrived(row)
         try:
-            return self._enter(call, row, self.policy.level(call, row, now), now, "arrival")
+            level = self.policy.level(call, row, now) + call.priority
+            return self._enter(call, row, min(max(0, level), len(self.policy.quanta_s) - 1), now, "arrival")
         except Exception:
             self.table.apply(CallAborted(now=now, call_id=call_id, reason="the policy failed", service_s=0.0, waiting_s=0.0))
             raise
@@ -183,7 +185,8 @@ class Scheduler:
     def _enter(self, call: CallRow, row: ProgramRow, level: int, now: float, reason: str) -> Placed:
         """Put the call at the tail of `level` with that level's quantum."""
         old = self._entries.get(call.call_id)
-        entry = Entry((0, 0.0, 0, ""), level, self.policy.rank(call, row, now), self.policy.quanta_s[level])
+        quantum_s = self.policy.quanta_s[level] * self._weights.get(row.program_class, 1.0)
+        entry = Entry((0, 0.0, 0, ""), level, self.policy.rank(call, row, now), quantum_s)
         entry.key = key = self._key_of(call, entry, self._num_entries + 1)
         if reason == "starving":
             entry.reset_waiting_s, entry.reset_service_s = call.waiting_s(now), call.service_s

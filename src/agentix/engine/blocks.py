@@ -29,9 +29,9 @@ class EngineBlocks:
         held = manager.get_block_ids(call_id)
         num_blocks = -(-num_tokens // self._scheduler.block_size) * max(1, len(held))
         if any(held):
-            return max(0, num_blocks - sum(map(len, held)))
+            return int(max(0, num_blocks - sum(map(len, held))))
         found = manager.get_computed_blocks(request)[0].blocks
-        return int(num_blocks - sum(block.ref_cnt > 0 for group in found for block in group)
+        return int(num_blocks - sum(block.ref_cnt > 0 for group in found for block in group))
 
     def blocks_of(self, call_id: str) -> Sequence[int]:
         """The blocks that the call holds, of all KV groups."""

@@ -128,7 +128,7 @@ class Parking:
         if not lora_config or not request.lora_request:
             return True
         loaded = {r.lora_request.lora_int_id for r in self._scheduler.running if r.lora_request}
-        return len(loaded | {request.lora_request.lora_int_id}) <= lora_config.max_loras
+        return bool(len(loaded | {request.lora_request.lora_int_id}) <= lora_config.max_loras)
 
     def _evict(self, call_id: str, now: float) -> None:
         """Take a parked call's blocks, unless a transfer that is under way needs them."""
@@ -146,7 +146,7 @@ class Parking:
             self._evict(call_id, now)
 
     def _drain(self) -> None:
-        """VLLM is paused. If calls that hold KV are to be finished, parked ones are among them."""
+        """Serve a pause of vLLM: where calls that hold KV are to be finished, parked ones are among them."""
         self._scheduler.max_num_active_reqs = self._num_slots
         self.is_settled = False
         if self._scheduler.pause_state == PauseState.PAUSED_NEW:

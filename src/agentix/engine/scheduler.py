@@ -100,6 +100,7 @@ class ProgramScheduler(AsyncScheduler):  # type: ignore[misc]  # vLLM is not typ
                     call_id=request.request_id,
                     program_id=request.session_id or request.request_id,
                     prompt_tokens=request.num_prompt_tokens,
+                    priority=request.priority or None,
                     attained=attained_from_xargs(params.extra_args if params is not None else None),
                 )
             )

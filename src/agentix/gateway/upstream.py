@@ -76,6 +76,7 @@ def upstream_body(
             waiting_s=row.waiting_s,
             critical_path_s=row.critical_path_s,
             path_s=call.path_s,
+            program_class=row.program_class,
         )
         changed["vllm_xargs"] = {**xargs, **attained_to_xargs(totals)}
     return changed

@@ -109,10 +109,11 @@ class KVCache:
         num_full = min(num_tokens // self.block_size, len(holding.blocks))
         if num_full <= holding.num_keyed:
             return
+        key_of, find = self._keys, self._by_key.setdefault
         keys = context.prefix(num_full * self.block_size).block_keys(self.block_size, holding.num_keyed)
         for block, key in zip(holding.blocks[holding.num_keyed : num_full], keys, strict=True):
-            self._keys[block] = key
-            found = self._by_key.setdefault(key, block)
+            key_of[block] = key
+            found = find(key, block)
             if found != block:
                 self._doubles.setdefault(key, [found]).append(block)
         holding.num_keyed = num_full
@@ -123,9 +124,11 @@ class KVCache:
         del self._holdings[call_id]
         holders, free = self._holders, self._free
         for block in reversed(holding.blocks):
-            holders[block] -= 1
-            if holders[block] == 0:
+            if holders[block] == 1:
+                holders[block] = 0
                 free[block] = None
+            else:
+                holders[block] -= 1
 
     def _num_needed(self, hits: Sequence[int], num_tokens: int) -> int:
         num_new = max(0, self.blocks_for(num_tokens) - len(hits))
@@ -152,17 +155,19 @@ class KVCache:
 
     def _take(self, num_blocks: int) -> list[int]:
         """Give out the blocks that have been free longest; what they held can no longer be found."""
-        popitem, keys, by_key = self._free.popitem, self._keys, self._by_key
-        blocks = [popitem(last=False)[0] for _ in range(num_blocks)]
-        for block in blocks:
-            self._holders[block] = 1
+        popitem, holders, keys, by_key, doubles = self._free.popitem, self._holders, self._keys, self._by_key, self._doubles
+        blocks: list[int] = []
+        for _ in range(num_blocks):
+            block, _ = popitem(last=False)
+            blocks.append(block)
+            holders[block] = 1
             key = keys[block]
             if key is not None:
                 keys[block] = None
-                if by_key[key] == block:
-                    del by_key[key]
-                if key in self._doubles:
+                if key in doubles:
                     self._forget_double(key, block)
+                else:
+                    del by_key[key]
         return blocks
 
     def _forget_double(self, key: int, block: int) -> None:

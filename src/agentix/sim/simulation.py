@@ -80,10 +80,9 @@ SimEvent = ProgramArrives | CallIsReady | StepEnds | StepsBegin | ControlEvent
 class Simulation:
     """`programs` arrive at `arrivals_s` on `num_engines` engines of one kind, behind one balancer and one process table.
 
-    `call_overhead_s` passes from a call's being ready until it reaches an engine: HTTP, tokenizer, the way back of the call
-    before. `control` is what happens to engines, and when. Deterministic: the same arguments give the same events at the same
-    times. Answers are as long as recorded. Raises CapacityError when a call can never fit an engine, NoEngine when calls
-    are left after the last engine failed.
+    A call reaches an engine `call_overhead_s` after it is ready. `control` is what happens to engines, and when. The same
+    arguments give the same events at the same times. Answers are as long as recorded. Raises CapacityError when a call can
+    never fit an engine, NoEngine when calls are left after the last engine failed.
     """
 
     def __init__(
@@ -256,8 +255,8 @@ class Simulation:
         place = self._place.pop(sim_call.call_id)
         run = self._runs[place.index]
         for child, ready_s in run.finish(place.call_id, self.now):
-            comes_s = ready_s + self._call_overhead_s
-            self._kernel.schedule(CallIsReady(place.index, child.call_id), at_s=comes_s, phase=Phase.ARRIVE)
+            at_s = ready_s + self._call_overhead_s
+            self._kernel.schedule(CallIsReady(place.index, child.call_id), at_s=at_s, phase=Phase.ARRIVE)
         if run.is_over:
             self.table.apply(ProgramEnded(now=self.now, program_id=run.program_id))
             for engine in self.engines.values():

@@ -93,14 +93,16 @@ class MultiLevelPolicy(SchedulingPolicy):
     def __init__(self, config: SchedulerConfig) -> None:
         self.quanta_s = (*config.quanta_s, math.inf)
         self._bounds_s = list(accumulate(config.quanta_s))
+        self._weights = dict(config.class_weights)
 
     def attained_s(self, call: CallRow, row: ProgramRow) -> float:
         """p(c), the priority of an arriving call: service attained by what this policy accounts for, in seconds."""
         raise NotImplementedError
 
     def level(self, call: CallRow, row: ProgramRow, now: float) -> int:
-        """The i with lo_i <= p(c) < hi_i."""
-        return bisect_right(self._bounds_s, self.attained_s(call, row) + TOLERANCE_S)
+        """The i with lo_i <= p(c) < hi_i, both bounds times the weight of the program's class."""
+        attained_s = self.attained_s(call, row) / self._weights.get(row.program_class, 1.0)
+        return bisect_right(self._bounds_s, attained_s + TOLERANCE_S)
 
     def after_quantum(self, level: int) -> int:
         """One level down."""

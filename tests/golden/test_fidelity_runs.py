@@ -1,0 +1,23 @@
+"""The simulator still predicts the runs of a real engine that docs/results/fidelity holds, once the machine's pace is known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agentix.cost import load_card
+from benchmarks.fidelity.cases import Measured, all_cases
+from benchmarks.fidelity.predict import WITHIN, predict
+
+RUNS = Path(__file__).parents[2] / "docs" / "results" / "fidelity"
+
+
+@pytest.mark.parametrize("name", [case.name for case in all_cases()])
+def test_a_real_run_is_predicted_within_bounds(name: str) -> None:
+    measured = Measured.load(RUNS / f"{name}.json.gz")
+    predicted = predict(measured, RUNS / f"{name}.programs.jsonl.gz", load_card(RUNS / "card.json"))
+    assert len(measured.jct_s) >= 30
+    for one in predicted.compared:
+        assert abs(one.paced_error) <= WITHIN[one.of], one
+    assert predicted.cached_tokens == pytest.approx(measured.cached_tokens, rel=0.05)

@@ -1,0 +1,157 @@
+"""The figures of the paper: how runs become numbers, and numbers become sentences. No picture is drawn."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from pathlib import Path
+
+import pytest
+
+from agentix.core.events import StepCompleted
+from agentix.workload import Call, Program
+from benchmarks.paper import __main__ as command
+from benchmarks.paper import point as point_module
+from benchmarks.paper.figure import Numbers
+from benchmarks.paper.figures import FIGURES
+from benchmarks.paper.identical import Identical
+from benchmarks.paper.observer import Observer
+from benchmarks.paper.point import IDENTICAL_STEPS, Point, play
+from benchmarks.paper.report import load, write_page
+from benchmarks.paper.setup import PLAS, VLLM_OPT, systems_for
+from benchmarks.paper.sharing import Sharing
+from benchmarks.paper.sweep import known_rate, play_all, rate_at, ratio_text, value_at
+
+
+def test_the_rate_at_a_latency_is_read_off_a_line_through_logarithms() -> None:
+    curve = [(1.0, 0.01), (2.0, 0.1), (4.0, 10.0)]
+    assert rate_at(math.sqrt(0.01 * 0.1), curve) == pytest.approx(1.5)
+    assert rate_at(1.0, curve) == pytest.approx(3.0)  # half of the way from 0.1 to 10
+
+
+def test_a_latency_outside_the_sweep_has_no_rate_or_one_beyond_it() -> None:
+    curve = [(1.0, 0.01), (2.0, 0.1)]
+    assert rate_at(0.005, curve) is None
+    assert rate_at(0.2, curve) == math.inf
+    assert known_rate(0.2, curve) == 2.0
+    assert rate_at(1.0, []) is None
+
+
+def test_the_first_crossing_counts_where_a_curve_goes_up_and_down() -> None:
+    assert rate_at(0.1, [(1.0, 0.1), (2.0, 1.0), (3.0, 0.05)]) == pytest.approx(1.0)
+
+
+def test_ratio_text_says_when_there_is_none() -> None:
+    assert ratio_text(3.0, 2.0) == "1.50×"
+    assert ratio_text(3.0, None) == "any number of times"
+    assert ratio_text(None, 2.0) == "none at all against"
+
+
+def test_values_between_points_are_linear() -> None:
+    assert value_at(0.75, [(0.5, 0.2), (1.0, 0.6)]) == pytest.approx(0.4)
+    assert value_at(1.5, [(0.5, 0.2), (1.0, 0.6)]) is None
+
+
+def test_calls_in_steps_are_weighted_by_time() -> None:
+    observer = Observer()
+    observer.record(StepCompleted(now=2.0, duration_s=2.0, call_ids=("a", "b", "c")), [])
+    observer.record(StepCompleted(now=4.0, duration_s=1.0, call_ids=("a",)), [])  # nothing runs from 2 s to 3 s
+    assert observer.mean_batch(1.0, 4.0) == pytest.approx((3 + 0 + 1) / 3)
+    assert observer.batch_series(4.0, 2) == [(1.0, 3.0), (3.0, 0.5)]
+
+
+def one_program(*calls: tuple[int, int]) -> Program:
+    """A chain of calls of (prompt tokens, output tokens)."""
+    chain = tuple(
+        Call(call_id=f"c{i}", parents=(f"c{i - 1}",) if i else (), prompt_tokens=prompt, output_tokens=output)
+        for i, (prompt, output) in enumerate(calls)
+    )
+    return Program(program_id="p", workload="test", calls=chain)
+
+
+def test_an_outcome_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(point_module, "make_programs", lambda *_, **__: [one_program((10, 5), (20, 3))])
+    outcome = play(Point(system=PLAS, workload="test", rate_per_s=math.inf, num_programs=1, model=IDENTICAL_STEPS))
+    # 5 + 3 steps of 20 ms. A choice of the batch takes 2 ms and comes with each call's first step.
+    assert outcome.makespan_s == pytest.approx(8 * 0.02 + 2 * 0.002)
+    assert outcome.token_latency.mean == pytest.approx(outcome.makespan_s / 8)
+    assert outcome.latency_by_kind == {"test": outcome.token_latency.mean}
+    assert outcome.execute == pytest.approx(0.16 / 0.164)
+    assert outcome.wait == pytest.approx(0.004 / 0.164)
+    assert outcome.ratio_by_call[0] == pytest.approx((0.002 / 0.1 + 0.002 / 0.06) / 2)
+    assert outcome.ratio_by_call[1:] == [None] * 5
+    assert outcome.peak_host_tokens == 0
+
+
+def test_agentix_counts_the_critical_path_where_programs_fork() -> None:
+    policies = {workload: systems_for(workload)[-1].engine.scheduler.policy for workload in ("chat", "react", "tree", "mixed")}
+    assert policies == {"chat": "plas", "react": "plas", "tree": "atlas", "mixed": "atlas"}
+
+
+def test_every_point_is_played_once() -> None:
+    tiny = Point(system=VLLM_OPT, workload="react", rate_per_s=1.0, num_programs=3)
+    progress: list[tuple[int, int]] = []
+    outcomes = play_all([tiny, tiny], num_processes=1, on_done=lambda *done: progress.append(done))
+    assert list(outcomes) == [tiny]
+    assert progress == [(1, 1)]
+
+
+def test_a_figure_at_tiny_size() -> None:
+    figure = Identical()
+    points = figure.points(0.01)
+    assert {point.num_programs for point in points} == {3}
+    outcomes = play_all(points, num_processes=1, on_done=lambda *_: None)
+    numbers = figure.numbers(outcomes, 0.01)
+    # Three programs never fill 64 slots, so that every order is the same: a token takes a step, and a prompt too.
+    values = {round(curve[0][1], 9) for curve in numbers["token_latency"].values()}
+    assert len(values) == 1
+    assert values.pop() < numbers["step_s"]
+    findings = figure.findings(numbers)
+    assert [finding.holds for finding in findings] == [False, False]
+
+
+def test_sharing_within_and_across_programs() -> None:
+    shares = Sharing().numbers({}, 0.1)["workloads"]
+    assert min(value for value in shares["react"]["within"] if value is not None) > 0.9
+    assert all(value == 0.0 for value in shares["chat"]["across"] if value is not None)  # conversations share nothing
+
+
+def latency_numbers(agentix: float) -> Numbers:
+    """Figure 12 for Mixed, where Agentix sustains that rate at the compared latency and vLLM 0.5, vLLM-opt 1.0."""
+    rates = {"vLLM": 0.5, "vLLM-opt": 1.0, "MLFQ": 1.0, "Agentix": agentix}
+    by_latency = {label: {"mean": {"0.03": None, "0.05": rate, "0.1": rate}} for label, rate in rates.items()}
+    return {"mixed": {"workload": "mixed", "curves": {}, "rate_per_s": by_latency, "runs": {}}}
+
+
+@pytest.mark.parametrize(("agentix", "holds"), [(2.0, True), (1.9, False), (4.0, True)])
+def test_the_claim_about_throughput_is_judged_by_the_numbers(agentix: float, holds: bool) -> None:
+    (finding,) = FIGURES["12"].findings(latency_numbers(agentix))
+    assert finding.holds is holds
+    assert f"{agentix / 0.5:.2f}× vLLM (paper: 15)" in finding.text
+
+
+def test_the_page_says_what_fails(tmp_path: Path) -> None:
+    document = {"figure": "12", "title": "T", "command": "C", "num_runs": 1, "seeds": [0], "wall_s": 1.0, "machine": "M"}
+    document |= {"python": "3", "numbers": latency_numbers(1.0)}
+    (tmp_path / "figure-12.json").write_text(json.dumps(document), encoding="utf-8")
+    write_page(tmp_path)
+    page = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert "**The claim does not hold here.**" in page
+    assert "| 0 of 1 |" in page
+
+
+def test_the_command_writes_numbers_and_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["paper", "7", "--scale", "0.05", "--numbers-only", "--out", str(tmp_path)])
+    command.main()
+    saved = load(tmp_path, "7")
+    assert saved is not None
+    assert saved["numbers"]["workloads"].keys() == {"chat", "react", "tree"}
+    assert (tmp_path / "README.md").exists()
+    assert str(Path.cwd()) not in (tmp_path / "figure-7.json").read_text(encoding="utf-8")
+
+
+def test_an_unknown_figure_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["paper", "3"])
+    with pytest.raises(SystemExit, match="unknown figure '3'; known: 12, 13, 14"):
+        command.main()

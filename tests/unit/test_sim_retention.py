@@ -1,0 +1,82 @@
+"""KV kept for a program's next call (policy `program_fcfs`).
+
+Program "p" has a call of 8 + 1 tokens that ends at 1 s and leaves two blocks; before its first gap they are kept for 2 s.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agentix.workload import Call, Program
+from small_simulation import Played, one_call
+
+
+def two_calls(gap_s: float) -> Program:
+    """Call "b" begins with prompt and answer of "a", and comes `gap_s` after it."""
+    calls = (
+        Call(call_id="a", parents=(), prompt_tokens=8, output_tokens=1, tool_gap_s=gap_s),
+        Call(call_id="b", parents=("a",), prompt_tokens=12, output_tokens=1, reused_tokens=9),
+    )
+    return Program(program_id="p", workload="test", calls=calls)
+
+
+def play(arrivals: Any, *, num_blocks: int, policy: str = "program_fcfs", **options: Any) -> Played:
+    return Played(arrivals, policy=policy, num_blocks=num_blocks, max_num_seqs=2, **options)
+
+
+@pytest.mark.parametrize(("policy", "cached_tokens"), [("program_fcfs", 8), ("fcfs", 0)])
+def test_the_next_call_finds_what_others_would_have_overwritten(policy: str, cached_tokens: int) -> None:
+    """Of 6 blocks "x" takes the 4 that "a" has not used, from 1 s to 2 s. Then "b" comes, and "y", which takes 2 blocks: those
+    of "a", which have been free longest, if they are free.
+    """
+    arrivals = [(0.0, two_calls(1.0)), (1.0, one_call("x", 1, prompt_tokens=15)), (2.0, one_call("y", 1, prompt_tokens=7))]
+    played = play(arrivals, num_blocks=6, policy=policy)
+    assert played.started_s == {"a": 0.0, "x": 1.0, "b": 2.0, "y": 2.0}
+    assert played.calls["b"].cached_tokens == cached_tokens
+
+
+@pytest.mark.parametrize("max_bulk_steps", [1, 1024])
+def test_blocks_that_are_kept_are_free_when_their_time_has_passed(max_bulk_steps: int) -> None:
+    """Of 5 blocks 2 are kept from 1 s to 3 s and "x" has one until 5 s; "y" needs 3 and comes at 1 s."""
+    arrivals = [(0.0, two_calls(50.0)), (1.0, one_call("x", 4)), (1.0, one_call("y", 1, prompt_tokens=12))]
+    played = play(arrivals, num_blocks=5, max_bulk_steps=max_bulk_steps)
+    assert played.started_s == {"a": 0.0, "x": 1.0, "y": 3.0, "b": 51.0}
+
+
+def test_a_call_that_grows_takes_blocks_that_are_kept_before_it_preempts() -> None:
+    """ "x" holds the other 2 of 4 blocks and needs a third at 2 s. It gets the last one of "a"; "b" finds the first."""
+    played = play([(0.0, two_calls(1.5)), (1.0, one_call("x", 3, prompt_tokens=8))], num_blocks=4)
+    assert (played.calls["x"].end_s, played.calls["x"].num_preemptions) == (4.0, 0)
+    assert played.calls["b"].cached_tokens == 4
+
+
+def test_an_idle_engine_keeps_nothing_from_a_call_that_waits() -> None:
+    """ "x" needs all 6 blocks, 2 of which are kept, and nothing else runs."""
+    played = play([(0.0, two_calls(50.0)), (1.0, one_call("x", 1, prompt_tokens=23))], num_blocks=6)
+    assert played.started_s["x"] == 1.0
+
+
+def test_a_call_that_waits_does_not_end_what_is_kept_while_others_run() -> None:
+    """Neither does "y", which needs 5 of 5 blocks, when 2 are kept until 3 s and "x" has one until 2 s."""
+    arrivals = [(0.0, two_calls(50.0)), (1.0, one_call("x", 1)), (1.0, one_call("y", 1, prompt_tokens=17))]
+    played = play(arrivals, num_blocks=5)
+    assert played.started_s["y"] == 2.0  # then nothing runs, and what is kept is given up
+
+
+@pytest.mark.parametrize("max_bulk_steps", [1, 1024])
+def test_a_program_that_is_over_keeps_nothing(max_bulk_steps: int) -> None:
+    """Its call on one engine ends at 1 s, that on the other one at 2 s, and with it the program. "y" has waited for the blocks
+    that were kept on the first engine, where "x" runs on.
+    """
+    calls = (
+        Call(call_id="a", parents=(), prompt_tokens=8, output_tokens=1),
+        Call(call_id="c", parents=(), prompt_tokens=8, output_tokens=2),
+    )
+    parallel = Program(program_id="p", workload="test", calls=calls)
+    arrivals = [(0.0, parallel), (1.0, one_call("x", 4)), (1.0, one_call("y", 1, prompt_tokens=12))]
+    played = play(arrivals, num_blocks=5, num_engines=2, max_bulk_steps=max_bulk_steps)
+    assert played.started_s == {"a": 0.0, "c": 0.0, "x": 1.0, "y": 2.0}
+    for engine in played.simulation.engines.values():
+        assert engine.memory.cache.num_free_blocks == 5
