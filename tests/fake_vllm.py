@@ -76,6 +76,8 @@ class AsyncScheduler:
         self.pause_state = PauseState.UNPAUSED
         self.use_v2_model_runner = False
         self.requires_kv_delivery = False
+        self.finished_recving_kv_req_ids: set[str] = set()
+        self.max_model_len = 4096
         self.lora_config: Any = None
         self.kv_cache_manager: Any = None
         self.max_num_scheduled_tokens = 2048
@@ -104,6 +106,7 @@ class AsyncScheduler:
             existing.pieces.append("piece")
 
     def schedule(self) -> Any:
+        entered: list[str] = []
         for queue in (self.kv_holding_waiting, self.waiting):
             skipped = []
             while queue and len(self.running) < self.num_slots:
@@ -114,8 +117,13 @@ class AsyncScheduler:
                 else:
                     request.status, request.holds_kv = RequestStatus.RUNNING, True
                     self.running.append(request)
+                    entered.append(request.request_id)
             queue.prepend_requests(skipped)
-        return SimpleNamespace(num_scheduled_tokens={r.request_id: 1 for r in self.running})
+        return SimpleNamespace(
+            num_scheduled_tokens={r.request_id: 1 for r in self.running},
+            scheduled_new_reqs=[SimpleNamespace(req_id=request_id) for request_id in entered],
+            scheduled_cached_reqs=SimpleNamespace(resumed_req_ids=set()),
+        )
 
     def update_from_output(self, scheduler_output: Any, stopped_ids: Iterable[str]) -> Any:
         were_running: list[Request] = []
@@ -175,9 +183,6 @@ class AsyncScheduler:
 
     def _request_blocks_can_be_freed(self, request: Request) -> bool:
         return True
-
-    def _is_blocked_waiting_status(self, status: RequestStatus) -> bool:
-        return status == RequestStatus.WAITING_FOR_STREAMING_REQ
 
 
 @contextmanager

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import httpx2
-import uvicorn
 
 from agentix.core.balancers import make_balancer
 from agentix.core.config import SchedulerConfig
@@ -21,9 +20,9 @@ from agentix.core.policies import make_policy, refuse_clairvoyant
 from agentix.engine.launcher import EngineOptions, LocalEngine, start_engines, state_dir, stop
 from agentix.engine.model import resolve_model
 from agentix.gateway import EngineTarget, GatewayConfig, create_app
+from agentix.gateway.server import serving
 
 _WATCH_S = 0.5
-_DRAIN_S = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +60,11 @@ class ServeOptions:
 
 
 class EngineDied(AgentixError):
-    """Every engine that we started is gone, so there is nothing left to serve with."""
+    """An engine that we started is gone, and there is nothing left to serve with; the message has its last words."""
+
+    def __init__(self, what: str, engine: LocalEngine) -> None:
+        tail = "\n".join(f"    {line}" for line in engine.log_tail())
+        super().__init__(f"{what}; the last lines of {engine.engine_id}:\n{tail}\nwhole log: {engine.log_path}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,55 +171,15 @@ async def _serve_gateway(
 ) -> None:
     """Serve until cancelled, or until the last local engine has died."""
     app = create_app(GatewayConfig(engines=targets, balancer=options.balancer))
-    config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=_DRAIN_S)
-    server = _Server(config)
-    serving = asyncio.create_task(server.serve(sockets=[listener]))
-    try:
-        up = asyncio.create_task(server.up.wait())
-        await asyncio.wait({up, serving}, return_when=asyncio.FIRST_COMPLETED)
-        up.cancel()
-        if serving.done():
-            serving.result()
+    async with serving(app, listener) as server:
         host, port = listener.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         model = options.model or await _first_model(targets)
         on_ready(Ready(url=f"http://{shown}:{port}/v1", model=model, engines=targets, log_dir=log_dir))
-        while not serving.done():
+        while not server.done():
             await asyncio.sleep(_WATCH_S)
             if engines and all(e.poll() is not None for e in engines):
-                last = engines[-1]
-                tail = "\n".join(f"    {line}" for line in last.log_tail())
-                raise EngineDied(
-                    f"every engine has died; the last lines of {last.engine_id}:\n{tail}\nwhole log: {last.log_path}"
-                )
-    finally:
-        server.should_exit = True
-        with suppress(asyncio.CancelledError):
-            await serving
-
-
-class _Server(uvicorn.Server):
-    """uvicorn that tells when it is up and leaves signals alone: they end `serve`, which ends it and then the engines."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.up = asyncio.Event()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start as usual, then say so."""
-        await super().startup(sockets)
-        self.up.set()
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Shut down as usual, and let calls that were cut short tell their clients so."""
-        await super().shutdown(sockets)
-        if tasks := set(self.server_state.tasks):
-            await asyncio.wait(tasks, timeout=1.0)
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Capture none."""
-        yield
+                raise EngineDied("every engine has died", engines[-1])
 
 
 async def _first_model(targets: tuple[EngineTarget, ...]) -> str:

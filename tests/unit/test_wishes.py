@@ -80,8 +80,6 @@ BAD_WEIGHTS = [{"a": 0}, {"a": -1}, {"a": "2"}, {"a": True}, ["a"], {"a": float(
 
 
 @pytest.mark.parametrize("weights", BAD_WEIGHTS)
-    "weights", [{"a": 0}, {"a": -1}, {"a": "2"}, {"a": True}, ["a"], {"a": float("inf")}, {"a": float("nan")}]
-)
 def test_a_bad_weight_is_refused(weights: Any) -> None:
     with pytest.raises(ConfigError, match="weight"):
         SchedulerConfig.from_mapping({"class_weights": weights})

@@ -127,7 +127,9 @@ class AbConfig:
 
     def cases(self, saturation_per_s: float | None) -> list[Case]:
         """Every run in order: repeat by repeat all points, at each all arms, which take turns in going first."""
-        points = [(rate, None) for rate in self.rates_per_s] or [(load * (saturation_per_s or 0.0), load) for load in self.loads]
+        points = [(rate, None) for rate in self.rates_per_s] or [
+            (load * (saturation_per_s or 0.0), load) for load in self.loads
+        ]
         return [
             Case(arm=arm, repeat=repeat, seed=self.seed + repeat - 1, rate_per_s=rate_per_s, load=load)
             for repeat in range(1, self.num_repeats + 1)

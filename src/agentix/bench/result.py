@@ -60,12 +60,17 @@ def make_result(setup: Setup, recorder: Recorder, *, is_complete: bool) -> Bench
         "schema": SCHEMA,
         "complete": is_complete,
         **_described(setup),
-        "machine": {"num_cpus": os.cpu_count(), "platform": platform.platform(), "python": platform.python_version()},
+        "machine": describe_machine(),
         "summary": asdict(summary),
         "programs": [_program(program) for program in programs],
         "calls": [_call(call) for program in programs for call in program.calls],
     }
     return BenchResult(document=document, summary=summary, failures=tuple(recorder.failures), is_complete=is_complete)
+
+
+def describe_machine() -> dict[str, Any]:
+    """What this process runs on, without its name."""
+    return {"num_cpus": os.cpu_count(), "platform": platform.platform(), "python": platform.python_version()}
 
 
 def write_result(result: BenchResult, path: Path) -> None:

@@ -7,6 +7,7 @@ import sys
 import typer
 
 from agentix import __version__
+from agentix.cli.ab import ab
 from agentix.cli.bench import bench
 from agentix.cli.calibrate import calibrate
 from agentix.cli.serve import serve
@@ -24,6 +25,7 @@ app.command("serve")(serve)
 app.command("bench")(bench)
 app.command("simulate")(simulate)
 app.command("calibrate")(calibrate)
+app.command("ab")(ab)
 
 
 @app.command("version")

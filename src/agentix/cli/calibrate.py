@@ -33,7 +33,7 @@ def calibrate(
 
     \b
     agentix calibrate smollm2-135m --out card.json -- --max-num-seqs 8
-    agentix simulate --cost card.json --generate mixed --policy fcfs,plas
+    agentix simulate --cost card.json --workload react --rate 0.2 --policy fcfs,plas
     """  # noqa: D301  (\b keeps click from reflowing the examples)
     require("gateway", "httpx2", "psutil")
     from agentix.calibrate.run import CalibrateConfig  # noqa: PLC0415 - heavy, and optional for other commands

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, insort
+from collections.abc import Set
 
 from agentix.core.budget import BatchBudget
 from agentix.core.config import SchedulerConfig
@@ -148,6 +149,11 @@ class Scheduler:
     def level(self, call_id: str) -> int:
         """The call's level, 0 = served first."""
         return self._entry(call_id).level
+
+    @property
+    def running(self) -> Set[str]:
+        """The calls that run; read-only."""
+        return self._running
 
     @property
     def order(self) -> tuple[str, ...]:

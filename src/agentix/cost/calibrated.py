@@ -99,7 +99,9 @@ def load_card(path: Path | str) -> CalibratedCard:
     path = Path(path)
     try:
         return CalibratedCard.from_mapping(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, ConfigError) as error:
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    except (ValueError, ConfigError) as error:
         raise ConfigError(f"{path}: {error}") from None
 
 

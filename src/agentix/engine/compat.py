@@ -23,7 +23,6 @@ _METHODS = (
     "get_num_unfinished_requests",
     "reset_prefix_cache",
     "_request_blocks_can_be_freed",
-    "_is_blocked_waiting_status",
 )
 _ATTRIBUTES = (
     "requests",
@@ -39,6 +38,9 @@ _ATTRIBUTES = (
     "num_waiting_for_streaming_input",
     "lora_config",
     "pause_state",
+    "finished_recving_kv_req_ids",
+    "requires_kv_delivery",
+    "max_model_len",
     "use_v2_model_runner",
 )
 

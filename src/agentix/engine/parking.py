@@ -7,59 +7,63 @@ preemption: it loses its blocks, and the prefix cache (or a KV connector) brings
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
 from typing import Any
 
 from vllm.v1.core.sched.interface import PauseState
 
-from agentix.core.program import CallRow
-from agentix.core.room import Room
+from agentix.core.events import CallPreempted, CallStarted, Event
 from agentix.core.scheduler import Scheduler
-from agentix.engine.blocks import EngineBlocks
+from agentix.engine.blocks import EngineBlocks, EngineRoom, UpperBound
 
 
 @dataclass(slots=True)
 class ParkingCounts:
-    """What has happened so far. `recomputed_tokens` are those that evicted calls had computed."""
+    """What has happened so far. `evicted_tokens` are those that evicted calls had computed."""
 
     num_parks: int = 0
     num_resumes: int = 0
     num_evictions: int = 0
-    recomputed_tokens: int = 0
+    evicted_tokens: int = 0
 
 
 class Parking:
     """Brings vLLM's `running` list into line with the core's choice of a batch, before each of vLLM's steps.
 
-    The choice is made anew only when something has happened since the last one. Three rules spare switches: a call that
-    has come to run stays until it has yielded a token; none goes for one of its own level (`running_first`, in the
-    core); a parked call keeps its blocks until somebody before it in the order needs them. Where vLLM's model runner
-    keeps a slot per request (`num_states`), running and parked calls together never exceed the slots.
+    The choice is made anew only when something has happened since the last one. Rules that spare switches: a call that has
+    come to run stays until it has yielded a token; none goes for one of its own level (`running_first`, in the core); a
+    parked call keeps its blocks until somebody before it in the order needs them; and while a call waits for blocks that
+    nobody can give up, those after it that hold theirs go on. Where vLLM's model runner keeps a state per request
+    (`num_states`), those that run, are parked or wait with KV never outnumber the states.
 
-    `scheduler` is the plug-in; it tells of calls that start, yield and go, and lets `shelve` tell the core.
+    `scheduler` is the plug-in; it tells of calls that start, yield and go, and `tell` takes events to the core.
     """
 
-    def __init__(self, scheduler: Any, core: Scheduler, *, num_states: int | None) -> None:
+    def __init__(
+        self, scheduler: Any, core: Scheduler, tell: Callable[[Event], None], *, num_states: int | None
+    ) -> None:
         self.parked: dict[str, Any] = {}
         self.counts = ParkingCounts()
         self.is_settled = False  # whether the last choice would come out the same
         self._scheduler = scheduler
         self._core = core
+        self._tell = tell
         self._num_states = num_states
         self._num_slots: int = scheduler.max_num_active_reqs
+        self._num_groups: int = scheduler.kv_cache_manager.num_kv_cache_groups
         self._blocks = EngineBlocks(scheduler)
         self._new: dict[str, int] = {}  # calls that run and have not yielded: their tokens of output when they came
+        self._overdue: set[str] = set()  # those of them that run although others were chosen
 
     def arrange(self, now: float) -> None:
         """Before a step: park, evict and resume, and tell vLLM how many calls it may run."""
-        scheduler = self._scheduler
-        if scheduler.pause_state != PauseState.UNPAUSED:
-            self._drain()
-            return
-        if self.parked and self._blocks.num_free_blocks < len(scheduler.running):
-            self.is_settled = False  # each running call may soon need a block
-        if not self.is_settled:
+        if self._scheduler.pause_state != PauseState.UNPAUSED:
+            self._drain(now)
+        elif self._all_fit():
+            self._scheduler.max_num_active_reqs = self._num_slots
+            self.is_settled = False
+        elif not self.is_settled or self._may_grow_short():
             self._choose(now)
 
     def started(self, call_id: str) -> None:
@@ -71,49 +75,87 @@ class Parking:
         requests = self._scheduler.requests
         for call_id in [c for c, n in self._new.items() if c not in requests or requests[c].num_output_tokens > n]:
             del self._new[call_id]
-            self.is_settled = False
+            if call_id in self._overdue:
+                self.is_settled = False
 
     def forget(self, call_id: str) -> None:
-        """The call is over, or has lost its blocks."""
-        self.parked.pop(call_id, None)
+        """The call is over, or does not run for another reason than parking."""
+        if self.parked.pop(call_id, None) is not None:
+            self.is_settled = False
         self._new.pop(call_id, None)
 
     def release_all(self) -> None:
-        """Put every parked call back, whatever the slots: vLLM is about to preempt them all."""
+        """Put every parked call back, whatever the slots: vLLM is about to take the blocks of all that run."""
+        self.counts.num_evictions += len(self.parked)
+        self.counts.evicted_tokens += sum(request.num_computed_tokens for request in self.parked.values())
         self._scheduler.running.extend(self.parked.values())
         self.parked.clear()
         self.is_settled = False
 
-    def _choose(self, now: float) -> None:
+    def _all_fit(self) -> bool:
+        """Whether slots and blocks are so plentiful that every call can run: vLLM then needs no advice."""
         scheduler = self._scheduler
-        running = {request.request_id: request for request in scheduler.running}
+        if self.parked or len(scheduler.requests) > self._num_slots:
+            return False
+        waiting = [r.request_id for queue in (scheduler.waiting, scheduler.kv_holding_waiting) for r in queue]
+        return self._blocks.num_free_blocks >= len(scheduler.running) * self._num_groups + self._num_needed(waiting)
+
+    def _may_grow_short(self) -> bool:
+        """Whether the running calls may now need blocks that parked ones hold."""
+        if not self.parked:
+            return False
+        return self._blocks.num_free_blocks < self._num_slots * self._num_groups + self._num_needed(())
+
+    def _num_needed(self, call_ids: Iterable[str]) -> int:
+        """Blocks that these calls and those that still compute their prompts need."""
+        return sum(self._blocks.blocks_needed(call_id) for call_id in (*self._new, *call_ids))
+
+    def _choose(self, now: float) -> None:
+        running = {request.request_id: request for request in self._scheduler.running}
         staying = running.keys() & self._new.keys()
-        holders = [*(c for c in running if c not in staying), *self.parked]
-        num_slots = self._num_slots - scheduler.num_waiting_for_streaming_input
-        room = _EngineRoom(scheduler, self._blocks, self._core, num_slots, staying=staying, holders=holders)
-        batch = self._core.choose(now, room)
-        for call_id in batch.preempt:
-            if call_id in running and call_id not in staying:
-                self._park(running[call_id])
+        chosen, room = self._batch(now, running.keys(), staying)
+        for call_id in sorted(running.keys() - chosen - staying, key=self._core.key):
+            self._park(running[call_id], now)
         for call_id in room.victims:
             self._evict(call_id, now)
-        waiting = [c for c in batch.admit if c not in self.parked and not room.is_blocked(c)]
-        resumed = [self._resume(c) for c in batch.admit if c in self.parked]
-        if self._num_states is not None:
-            self._free_states(self._num_states - len(scheduler.running) - len(waiting), now)
-        # vLLM fills what is left from the queue; more than were chosen would pass by calls that are parked.
-        scheduler.max_num_active_reqs = min(
-            self._num_slots, len(scheduler.running) + len(waiting) + scheduler.num_waiting_for_streaming_input
-        )
-        self.is_settled = not staying and not waiting and all(resumed) and not self._core.policy.reranks
+        entering = [c for c in chosen if c not in running and c not in self.parked and not room.is_blocked(c)]
+        have_resumed = [self._resume(c, now) for c in sorted(chosen & self.parked.keys(), key=self._core.key)]
+        self._limit(len(entering), now)
+        self._overdue = staying - chosen
+        is_final = not (entering or room.is_short or room.is_expecting or self._core.policy.reranks)
+        self.is_settled = is_final and all(have_resumed)
 
-    def _park(self, request: Any) -> None:
+    def _batch(self, now: float, running: Set[str], staying: Set[str]) -> tuple[set[str], EngineRoom]:
+        """The calls that shall run, and the room that found who has to give up its blocks for them.
+
+        Counted roughly at first, which is cheap; exactly if blocks may be too few.
+        """
+        scheduler, core = self._scheduler, self._core
+        num_slots = self._num_slots - scheduler.num_waiting_for_streaming_input  # such sessions keep their slots
+        rough = UpperBound(self._blocks, (running - staying) | self.parked.keys(), self._num_groups)
+        room = EngineRoom(scheduler, rough, core, num_slots, staying=staying, holders=())
+        chosen = set(core.choose(now, room).run)
+        if room.is_short:
+            holders = (running - staying) | self.parked.keys()
+            room = EngineRoom(scheduler, self._blocks, core, num_slots, staying=staying, holders=holders)
+            chosen = set(core.choose(now, room).run)
+            self._take_holders(chosen, running, room)
+        return chosen, room
+
+    def _take_holders(self, chosen: set[str], running: Set[str], room: EngineRoom) -> None:
+        """Add calls after one that waits in vain for blocks: they may go on with those that they hold."""
+        waiting = {r.request_id for r in self._scheduler.kv_holding_waiting}
+        for call_id in sorted((running | self.parked.keys() | waiting) - chosen, key=self._core.key):
+            if not room.is_blocked(call_id) and room.take(self._core.table.calls[call_id]):
+                chosen.add(call_id)
+
+    def _park(self, request: Any, now: float) -> None:
         self._scheduler.running.remove(request)
         self.parked[request.request_id] = request
         self.counts.num_parks += 1
-        self._scheduler.shelve(request)
+        self._tell(CallPreempted(now=now, call_id=request.request_id))
 
-    def _resume(self, call_id: str) -> bool:
+    def _resume(self, call_id: str, now: float) -> bool:
         """Put a parked call back; not while output of it is in flight, or an adapter too many would be loaded."""
         request = self.parked[call_id]
         if request.num_output_placeholders or not self._adapter_fits(request):
@@ -121,6 +163,8 @@ class Parking:
         del self.parked[call_id]
         self._scheduler.running.append(request)
         self.counts.num_resumes += 1
+        self._tell(CallStarted(now=now, call_id=call_id))
+        self.started(call_id)
         return True
 
     def _adapter_fits(self, request: Any) -> bool:
@@ -128,45 +172,44 @@ class Parking:
         if not lora_config or not request.lora_request:
             return True
         loaded = {r.lora_request.lora_int_id for r in self._scheduler.running if r.lora_request}
-        return bool(len(loaded | {request.lora_request.lora_int_id}) <= lora_config.max_loras)
+        return len(loaded | {request.lora_request.lora_int_id}) <= lora_config.max_loras
 
     def _evict(self, call_id: str, now: float) -> None:
-        """Take a parked call's blocks, unless a transfer that is under way needs them."""
-        request = self.parked.get(call_id)
-        if request is None or not self._scheduler._request_blocks_can_be_freed(request):
+        """Take a parked call's blocks, unless something under way needs them.
+
+        That may be a transfer of KV, or the end of a streaming-input session's answer: vLLM would lose a session whose
+        answer ends while it has no KV.
+        """
+        scheduler, request = self._scheduler, self.parked.get(call_id)
+        if request is None or not scheduler._request_blocks_can_be_freed(request):
+            return
+        if request.resumable and request.num_in_flight_tokens:
             return
         self.counts.num_evictions += 1
-        self.counts.recomputed_tokens += request.num_computed_tokens
+        self.counts.evicted_tokens += request.num_computed_tokens
         self.forget(call_id)
-        self._scheduler._preempt_request(request, now)
+        scheduler._preempt_request(request, now, drop_stale_output=scheduler.requires_kv_delivery)
 
-    def _free_states(self, num_states: int, now: float) -> None:
-        """Evict the worst parked calls until no more than `num_states` are left."""
-        for call_id in sorted(self.parked, key=self._core.key)[max(0, num_states) :]:
-            self._evict(call_id, now)
+    def _limit(self, num_entering: int, now: float) -> None:
+        """Let vLLM admit so many calls; where the model runner's states are too few for all, the worst parked ones go.
 
-    def _drain(self) -> None:
+        More than were chosen would pass by calls that are parked.
+        """
+        scheduler, num_running = self._scheduler, len(self._scheduler.running)
+        if self._num_states is not None:
+            num_left = self._num_states - num_running - len(scheduler.kv_holding_waiting)
+            for call_id in sorted(self.parked, key=self._core.key)[max(0, num_left - num_entering) :]:
+                self._evict(call_id, now)
+            num_entering = min(num_entering, max(num_left - len(self.parked), 0 if num_running else 1))
+        num_active = num_running + scheduler.num_waiting_for_streaming_input + num_entering
+        scheduler.max_num_active_reqs = min(self._num_slots, num_active)
+
+    def _drain(self, now: float) -> None:
         """Serve a pause of vLLM: where calls that hold KV are to be finished, parked ones are among them."""
-        self._scheduler.max_num_active_reqs = self._num_slots
+        scheduler = self._scheduler
+        scheduler.max_num_active_reqs = self._num_slots
         self.is_settled = False
-        if self._scheduler.pause_state == PauseState.PAUSED_NEW:
-            for call_id in sorted(self.parked, key=self._core.key)[: max(0, self._num_slots - len(self._scheduler.running))]:
-                self._resume(call_id)
-
-
-class _EngineRoom(Room):
-    """Passes by calls that could not run anyway: sessions that wait for their client's next piece, transfers, grammars."""
-
-    def __init__(
-        self, scheduler: Any, blocks: EngineBlocks, core: Scheduler, num_slots: int, *, staying: Set[str], holders: list[str]
-    ) -> None:
-        super().__init__(blocks, core, num_slots, staying=staying, holders=holders)
-        self._scheduler = scheduler
-
-    def take(self, call: CallRow) -> bool:
-        """Reserve a slot and blocks; blocked calls need neither."""
-        return self.is_blocked(call.call_id) or super().take(call)
-
-    def is_blocked(self, call_id: str) -> bool:
-        """Whether vLLM would pass by the call too."""
-        return bool(self._scheduler._is_blocked_waiting_status(self._scheduler.requests[call_id].status))
+        if scheduler.pause_state == PauseState.PAUSED_NEW:
+            num_free = self._num_slots - len(scheduler.running) - scheduler.num_waiting_for_streaming_input
+            for call_id in sorted(self.parked, key=self._core.key)[: max(0, num_free)]:
+                self._resume(call_id, now)

@@ -76,7 +76,7 @@ class ProgramScheduler(AsyncScheduler):  # type: ignore[misc]  # vLLM is not typ
         self.policy = SchedulingPolicy.PRIORITY
         self.waiting = ProgramQueue(self.core.key)
         self.kv_holding_waiting = ProgramQueue(self.core.key)
-        self._parking = Parking(self, self.core, num_states=self._num_states()) if self._can_park() else None
+        self._parking = Parking(self, self.core, self._apply, num_states=self._num_states()) if self._can_park() else None
         self._in_flight: dict[int, _StepInFlight] = {}  # oldest first
         self._last_output_s = 0.0
         self._swept_s = time.monotonic()
@@ -105,6 +105,8 @@ class ProgramScheduler(AsyncScheduler):  # type: ignore[misc]  # vLLM is not typ
                 )
             )
             request.priority = self.core.level(request.request_id)
+        elif self._parking is not None:
+            self._parking.is_settled = False
         super().add_request(request)
 
     def schedule(self, *args: Any, **kwargs: Any) -> Any:
@@ -117,11 +119,11 @@ class ProgramScheduler(AsyncScheduler):  # type: ignore[misc]  # vLLM is not typ
             self._parking.arrange(began_s)
         output = super().schedule(*args, **kwargs)
         now = time.monotonic()
-        for call_id in output.num_scheduled_tokens:
-            if not self.programs.call(call_id).running:
-                self._apply(CallStarted(now=now, call_id=call_id))
-                if self._parking is not None:
-                    self._parking.started(call_id)
+        resumed_ids = output.scheduled_cached_reqs.resumed_req_ids
+        for call_id in (*(new.req_id for new in output.scheduled_new_reqs), *sorted(resumed_ids)):
+            self._apply(CallStarted(now=now, call_id=call_id))
+            if self._parking is not None:
+                self._parking.started(call_id)
         if output.num_scheduled_tokens:
             self._in_flight[id(output)] = _StepInFlight(
                 began_s=began_s,
@@ -140,16 +142,13 @@ class ProgramScheduler(AsyncScheduler):  # type: ignore[misc]  # vLLM is not typ
             started_s = max(step.scheduled_s, self._last_output_s)
             self._last_output_s = now
             self._log_step(step, started_s, now)
-            active = tuple(c for c in step.call_ids if c in self.programs.calls)
+            calls = self.programs.calls
+            active = tuple([c for c in step.call_ids if c in calls])
             self._apply(StepCompleted(now=now, duration_s=now - started_s, call_ids=active))
         outputs = super().update_from_output(scheduler_output, model_runner_output)
         if self._parking is not None:
             self._parking.step_returned()
         return outputs
-
-    def shelve(self, request: Request) -> None:
-        """The request has been parked."""
-        self._apply(CallPreempted(now=time.monotonic(), call_id=request.request_id))
 
     def get_request_counts(self) -> tuple[int, int]:
         """Requests that run and that wait; parked ones wait."""
@@ -178,8 +177,12 @@ class ProgramScheduler(AsyncScheduler):  # type: ignore[misc]  # vLLM is not typ
     def _handle_stopped_request(self, request: Request) -> Any:
         """An answer has ended; a streaming-input session goes back to the queue, for its next piece."""
         finished = super()._handle_stopped_request(request)
-        if not finished and self.programs.call(request.request_id).running:
-            self._apply(CallPreempted(now=time.monotonic(), call_id=request.request_id))
+        if not finished:
+            if self._parking is not None:
+                self._parking.forget(request.request_id)
+            if self.programs.call(request.request_id).running:
+                self._apply(CallPreempted(now=time.monotonic(), call_id=request.request_id))
+                self._reposition(request.request_id)
         return finished
 
     def _free_request(self, request: Request, *args: Any, **kwargs: Any) -> Any:
@@ -215,8 +218,12 @@ class ProgramScheduler(AsyncScheduler):  # type: ignore[misc]  # vLLM is not typ
             request = self.requests.get(placement.call_id)
             if request is not None:
                 request.priority = placement.level
-                self.waiting.reposition(placement.call_id)
-                self.kv_holding_waiting.reposition(placement.call_id)
+                self._reposition(placement.call_id)
+
+    def _reposition(self, call_id: str) -> None:
+        """The call may have another place now in the queue where it waits, if it does."""
+        self.waiting.reposition(call_id)
+        self.kv_holding_waiting.reposition(call_id)
 
     @property
     def _num_parked(self) -> int:

@@ -9,7 +9,7 @@ from typing import Any, Self
 from agentix.core.config import SchedulerConfig
 from agentix.core.errors import ConfigError
 
-PREEMPTIONS = ("none", "park")
+PREEMPTIONS = ("none", "park", "recompute")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,8 +20,9 @@ class PluginSettings:
                      is preempted for one of its own level)
     decision_log     file to which every event and the decisions on it are appended as JSON lines; None: no log
     step_log         file to which the work and the duration of every step are appended as JSON lines; None: no log
-    preemption       of a running call when a better one waits: "park" it (its KV stays until it is needed), or "none": order
-                     the queue alone
+    preemption       of a running call when a better one waits: "park" it (its KV stays until it is needed), "recompute" (its
+                     KV goes at once, and what the prefix cache does not keep is computed again), or "none": order the
+                     queue alone
     program_idle_s   a program of a direct client without a call for this long is forgotten; programs that come through
                      a gateway bring their totals along and lose nothing by it
     """

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from agentix.core.errors import AgentixError
 
 # More tokens than any context has: `node * KEY_STRIDE + end` is one number per (node, end).
-KEY_STRIDE = 2**32
+KEY_STRIDE = 2**32 + 2_654_435_769
 
 
 class ContentError(AgentixError):

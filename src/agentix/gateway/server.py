@@ -1,0 +1,59 @@
+"""The gateway in this process's event loop, beside whatever else runs there."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+
+import uvicorn
+from starlette.types import ASGIApp
+
+_DRAIN_S = 3
+
+
+@asynccontextmanager
+async def serving(app: ASGIApp, listener: socket.socket) -> AsyncIterator[asyncio.Task[None]]:
+    """Serve `app` on a socket that listens, up when the block begins and down when it is left.
+
+    Gives the task that serves: done before the end of the block only if the server has stopped by itself. Calls still in
+    flight at the end get three seconds. Signals are left to the caller.
+    """
+    server = _Server(uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=_DRAIN_S))
+    task = asyncio.create_task(server.serve(sockets=[listener]))
+    try:
+        up = asyncio.create_task(server.up.wait())
+        await asyncio.wait({up, task}, return_when=asyncio.FIRST_COMPLETED)
+        up.cancel()
+        if task.done():
+            task.result()
+        yield task
+    finally:
+        server.should_exit = True
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+class _Server(uvicorn.Server):
+    """uvicorn that tells when it is up and leaves signals alone: they end the caller, which ends it."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.up = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start as usual, then say so."""
+        await super().startup(sockets)
+        self.up.set()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Shut down as usual, and let calls that were cut short tell their clients so."""
+        await super().shutdown(sockets)
+        if tasks := set(self.server_state.tasks):
+            await asyncio.wait(tasks, timeout=1.0)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Capture none."""
+        yield

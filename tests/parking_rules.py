@@ -1,0 +1,98 @@
+"""What has to hold around every parking, checked on vLLM's real scheduler as it happens."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from agentix.core.events import CallPreempted, CallStarted, Event
+from agentix.engine.scheduler import ProgramScheduler
+from vllm_scheduler import Engine
+
+
+class Watched(ProgramScheduler):
+    """The plug-in; looks at each event on its way to the core."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.events: list[Event] = []
+        self.num_preempted = 0
+        self._started: dict[str, int] = {}  # tokens of output when the call came to run
+        self._parked: dict[str, int] = {}  # tokens computed when it was parked
+        self._running_before: set[str] = set()
+        super().__init__(*args, **kwargs)
+
+    def schedule(self, *args: Any, **kwargs: Any) -> Any:
+        self._running_before = set(self.core.running)
+        return super().schedule(*args, **kwargs)
+
+    def _preempt_request(self, request: Any, *args: Any, **kwargs: Any) -> None:
+        self.num_preempted += 1
+        super()._preempt_request(request, *args, **kwargs)
+
+    def _apply(self, event: Event) -> None:
+        self.events.append(event)
+        if isinstance(event, CallPreempted) and event.call_id in self._parking.parked:
+            self._check_park(event.call_id)
+        if isinstance(event, CallStarted):
+            request = self.requests[event.call_id]
+            self._started[event.call_id] = request.num_output_tokens
+            if event.call_id in self._parked and request.num_preemptions == self._parked[event.call_id][1]:
+                assert request.num_computed_tokens == self._parked[event.call_id][0], "a parked call has lost what it had"
+        super()._apply(event)
+
+    def _check_park(self, call_id: str) -> None:
+        request = self.requests[call_id]
+        assert request.num_output_tokens > self._started[call_id], "parked before it has yielded a token"
+        self._parked[call_id] = (request.num_computed_tokens, request.num_preemptions)
+        place = self.core.key(call_id)
+        better = [c for c in self.core.order if c not in self._running_before and self.core.key(c) < place]
+        assert better, "parked for nobody"
+        if self.settings.scheduler.running_first and not self.core.policy.reranks:
+            assert any(self.core.level(c) < self.core.level(call_id) for c in better), "parked for a call of its own level"
+
+
+def validate(engine: Engine) -> None:
+    """Core, parking, vLLM's lists and its block pool tell the same story."""
+    scheduler = engine.scheduler
+    parked, running = scheduler._parking.parked, {r.request_id for r in scheduler.running}
+    queued = Counter(r.request_id for queue in (scheduler.kv_holding_waiting, scheduler.waiting) for r in queue)
+    scheduler.core.validate()
+    scheduler.programs.validate()
+    assert scheduler.programs.calls.keys() == scheduler.requests.keys()
+    assert running == set(scheduler.core.running)
+    assert Counter(scheduler.requests) == Counter(running) + Counter(parked) + queued, "a request in two places, or in none"
+    assert scheduler.get_request_counts() == (len(running), len(parked) + queued.total())
+    assert all(r.status.name == "RUNNING" and r.num_computed_tokens for r in parked.values())
+    assert all(r.priority == scheduler.core.level(i) for i, r in scheduler.requests.items())
+    for queue in (scheduler.kv_holding_waiting, scheduler.waiting):
+        waiting = [r.request_id for r in queue]
+        assert waiting == sorted(waiting, key=scheduler.core.key)
+    num_sessions = scheduler.num_waiting_for_streaming_input
+    assert len(running) + num_sessions <= scheduler._parking._num_slots
+    if scheduler.use_v2_model_runner:
+        assert len(running) + len(parked) + len(scheduler.kv_holding_waiting) <= scheduler.max_num_running_reqs
+    check_blocks(scheduler)
+
+
+def check_blocks(scheduler: Any) -> None:
+    """Every block is held by as many calls as it counts, and those that nobody holds are free."""
+    pool, manager = scheduler.kv_cache_manager.block_pool, scheduler.kv_cache_manager.coordinator.single_type_managers[0]
+    held = Counter(block.block_id for blocks in manager.req_to_blocks.values() for block in blocks)
+    assert all(block.ref_cnt == held[block.block_id] for block in pool.blocks if not block.is_null)
+    assert pool.get_num_free_blocks() == len(pool.blocks) - 1 - len(held)
+
+
+def check_work_conserving(engine: Engine, output: Any, num_preempted_before: int) -> None:
+    """After a step is scheduled: no slot is left empty while a call could take it."""
+    scheduler, parking = engine.scheduler, engine.scheduler._parking
+    num_free_slots = parking._num_slots - len(scheduler.running) - scheduler.num_waiting_for_streaming_input
+    is_full = num_free_slots <= 0 or output.total_num_scheduled_tokens == scheduler.max_num_scheduled_tokens
+    if is_full or scheduler.num_preempted > num_preempted_before:
+        return
+    num_free = parking._blocks.num_free_blocks
+    idle = [i for i, r in parking.parked.items() if not r.num_output_placeholders]
+    waiting = [r for r in scheduler.waiting if r.drop_stale_output or not r.num_stale_output_tokens]
+    if scheduler.use_v2_model_runner and len(scheduler.running) + len(parking.parked) >= scheduler.max_num_running_reqs:
+        waiting = []
+    idle += [r.request_id for r in waiting[:1]]
+    assert all(parking._blocks.blocks_needed(call_id) > num_free for call_id in idle), "a slot is empty for nothing"
