@@ -6,8 +6,7 @@ from collections import Counter
 from typing import Any
 
 from agentix.core.events import CallPreempted, CallStarted, Event
-from agentix.engine.scheduler import ProgramScheduler
-from vllm_scheduler import Engine
+from vllm_scheduler import Engine, ProgramScheduler
 
 
 class Watched(ProgramScheduler):
@@ -17,7 +16,7 @@ class Watched(ProgramScheduler):
         self.events: list[Event] = []
         self.num_preempted = 0
         self._started: dict[str, int] = {}  # tokens of output when the call came to run
-        self._parked: dict[str, int] = {}  # tokens computed when it was parked
+        self._parked: dict[str, tuple[int, int]] = {}  # tokens computed and evictions suffered when it was parked
         self._running_before: set[str] = set()
         super().__init__(*args, **kwargs)
 
@@ -60,7 +59,7 @@ def validate(engine: Engine) -> None:
     scheduler.programs.validate()
     assert scheduler.programs.calls.keys() == scheduler.requests.keys()
     assert running == set(scheduler.core.running)
-    assert Counter(scheduler.requests) == Counter(running) + Counter(parked) + queued, "a request in two places, or in none"
+    assert Counter(scheduler.requests.keys()) == Counter(running) + Counter(parked.keys()) + queued, "a request in two places, or in none"
     assert scheduler.get_request_counts() == (len(running), len(parked) + queued.total())
     assert all(r.status.name == "RUNNING" and r.num_computed_tokens for r in parked.values())
     assert all(r.priority == scheduler.core.level(i) for i, r in scheduler.requests.items())

@@ -29,7 +29,7 @@ def one_call(name: str, output_tokens: int, *, prompt_tokens: int = 1) -> Progra
 class Played:
     """A simulation from beginning to end. `calls` are the records by the calls' names, which no two programs may share.
 
-    `options` are those of `SchedulerConfig`, without starvation, and of `EngineConfig`: one slot unless more are asked for.
+    `options` are those of `EngineConfig`: one slot unless more are asked for.
     """
 
     def __init__(
@@ -39,13 +39,15 @@ class Played:
         *,
         policy: str,
         quanta_s: tuple[float, ...] = (1.0, 2.0, 4.0),
+        starvation_ratio: float | None = None,
         balancer: str = "least_used",
         num_engines: int = 1,
         **options: Any,
     ) -> None:
         self.events: list[Event] = []
         self.log = ""
-        scheduler = SchedulerConfig(policy=policy, quanta_s=quanta_s, starvation_ratio=None)
+        self.placed: list[tuple[float, int, str]] = []  # where calls were placed: time, level, reason
+        scheduler = SchedulerConfig(policy=policy, quanta_s=quanta_s, starvation_ratio=starvation_ratio)
         engine = EngineConfig(scheduler=scheduler, **{"max_num_seqs": 1, "num_blocks": 100, "block_size": 4, **options})
         self.simulation = Simulation(
             [program for _, program in arrivals],
@@ -64,6 +66,7 @@ class Played:
     def _note(self, event: Event, decisions: Any) -> None:
         self.events.append(event)
         self.log += log_line(event, decisions) + "\n"
+        self.placed += [(event.now, decision.level, decision.reason) for decision in decisions]
 
     @property
     def ends_s(self) -> dict[str, float | None]:

@@ -6,6 +6,7 @@ import copy
 import json
 import os
 import tempfile
+import warnings
 from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -14,18 +15,25 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-import torch
-from vllm.config import CacheConfig, DeviceConfig, ModelConfig, SchedulerConfig, VllmConfig
-from vllm.sampling_params import SamplingParams
-from vllm.utils.hashing import sha256
-from vllm.v1.core.kv_cache_utils import get_request_block_hasher, init_none_hash
-from vllm.v1.core.sched.async_scheduler import AsyncScheduler
-from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec
-from vllm.v1.outputs import ModelRunnerOutput
-from vllm.v1.request import Request, RequestStatus
-
-import agentix.engine.scheduler as plugin
 from vllm_runner import STOP_TOKEN, Runner
+
+with warnings.catch_warnings():  # what torch says of itself while it loads
+    warnings.simplefilter("ignore")
+    import torch
+    from vllm.config import CacheConfig, DeviceConfig, ModelConfig, SchedulerConfig, VllmConfig
+    from vllm.sampling_params import SamplingParams
+    from vllm.utils.hashing import sha256
+    from vllm.v1.core.kv_cache_utils import get_request_block_hasher, init_none_hash
+    from vllm.v1.core.sched.async_scheduler import AsyncScheduler
+    from vllm.v1.core.sched.interface import PauseState
+    from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec
+    from vllm.v1.outputs import ModelRunnerOutput
+    from vllm.v1.request import Request, RequestStatus
+
+    import agentix.engine.scheduler as plugin
+    from agentix.engine.scheduler import ProgramScheduler
+
+__all__ = ["STEP_S", "Engine", "PauseState", "ProgramScheduler", "make_scheduler"]
 
 MODEL = {
     "architectures": ["LlamaForCausalLM"],
@@ -71,7 +79,7 @@ def make_scheduler(
     scheduler_cls: type[Any] | None = None,
 ) -> Any:
     """Our scheduler with these settings, or stock's if they are None. `num_states` makes it one for the V2 model runner."""
-    scheduler_cls = scheduler_cls or (AsyncScheduler if agentix is None else plugin.ProgramScheduler)
+    scheduler_cls = scheduler_cls or (AsyncScheduler if agentix is None else ProgramScheduler)
     config = copy.copy(_config())
     for name in ("model_config", "cache_config", "scheduler_config"):
         setattr(config, name, copy.copy(getattr(config, name)))
@@ -111,7 +119,7 @@ class Engine:
         self.endings: dict[str, list[str]] = defaultdict(list)
         self.num_steps_of: Counter[str] = Counter()  # tokens scheduled per request
         self._hasher = get_request_block_hasher(self.scheduler.block_size, sha256)
-        self._depth = 2 if overlap else 1
+        self.depth = 2 if overlap else 1
 
     def add(
         self, request_id: str, prompt: Sequence[int], max_tokens: int, program: str | None = None, *, resumable: bool = False
@@ -142,7 +150,7 @@ class Engine:
             output = self.scheduler.schedule()
             self.in_flight.append((output, self.runner.execute(output)))
             self.num_steps_of.update(output.num_scheduled_tokens)
-            if len(self.in_flight) < self._depth and (output.num_scheduled_tokens or self.scheduler.has_requests()):
+            if len(self.in_flight) < self.depth and (output.num_scheduled_tokens or self.scheduler.has_requests()):
                 return output
         self.take_in()
         return output

@@ -49,12 +49,8 @@ def _make(args: argparse.Namespace) -> None:
     outcomes = play_all(points, num_processes=args.jobs, on_done=_progress)
     for figure in figures:
         numbers = figure.numbers(outcomes, args.scale)
-        wall_s = time.perf_counter() - began_s
-        num_runs = len(set(figure.points(args.scale)))
-        save(
-            args.out,
-            document(figure, numbers, scale=args.scale, wall_s=wall_s, num_processes=args.jobs, num_runs=num_runs),
-        )
+        runs = [outcomes[point] for point in set(figure.points(args.scale))]
+        save(args.out, document(figure, numbers, scale=args.scale, runs=runs))
         saved = load(args.out, figure.number)
         if saved is not None and draw is not None:
             draw(figure.panels(saved["numbers"]), args.out / f"figure-{figure.number}.svg")

@@ -6,24 +6,23 @@ from dataclasses import dataclass
 
 from benchmarks.paper.figure import scaled
 from benchmarks.paper.point import Point
-from benchmarks.paper.setup import MODEL, VLLM, systems_for, trace_path
-
-# Programs arrive for so long, in every run: a system that carries more load is not compared over a shorter time.
-WINDOW_S = 240.0
-
-
-def num_arrivals(rate_per_s: float, *, least: int = 0) -> int:
-    """Programs that arrive in the window at that rate; at least so many, for runs far below saturation to mean anything."""
-    return max(least, round(rate_per_s * WINDOW_S))
+from benchmarks.paper.setup import MODEL, VLLM, System, systems_for, trace_path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
-    """A workload on a model at several rates, in programs per second; vLLM, without a prefix cache, needs lower ones."""
+    """A workload on a model at several rates, in programs per second, with arrivals for `window_s` in every run.
+
+    The window is the same at every rate, so that a system which carries more load is not compared over a shorter time.
+    Only far below saturation it is longer, for at least `least_programs`. vLLM, without a prefix cache, needs lower rates;
+    `high_rates` are for Agentix alone.
+    """
 
     workload: str
     vllm_rates: tuple[float, ...]
     rates: tuple[float, ...]
+    high_rates: tuple[float, ...] = ()
+    window_s: float = 240.0
     least_programs: int = 60
     model: str = MODEL
 
@@ -35,35 +34,48 @@ class Sweep:
     def points(self, scale: float) -> dict[str, list[Point]]:
         """The runs by system, in order of rates."""
         return {
-            system.label: [
-                Point(
-                    system=system,
-                    workload=self.workload,
-                    rate_per_s=rate,
-                    num_programs=scaled(num_arrivals(rate, least=self.least_programs), scale),
-                    model=self.model,
-                )
-                for rate in (self.vllm_rates if system is VLLM else self.rates)
-            ]
+            system.label: [self._point(system, rate, scale) for rate in self._rates(system)]
             for system in systems_for(self.workload)
         }
 
+    def _rates(self, system: System) -> tuple[float, ...]:
+        if system is VLLM:
+            return self.vllm_rates
+        return self.rates + self.high_rates if system.label == "Agentix" else self.rates
 
-CHAT = Sweep(workload="chat", vllm_rates=(0.25, 0.5, 1.0, 2.0), rates=(1.0, 2.0, 3.0, 4.0))
-REACT = Sweep(workload="react", vllm_rates=(0.1, 0.2, 0.4, 0.8), rates=(1.0, 2.0, 3.0, 4.0))
-TREE = Sweep(workload="tree", vllm_rates=(0.04, 0.08, 0.16), rates=(0.15, 0.3, 0.6), least_programs=24)
-MIXED = Sweep(workload="mixed", vllm_rates=(0.1, 0.2, 0.4), rates=(0.5, 1.0, 1.5, 2.0, 3.0))
+    def _point(self, system: System, rate_per_s: float, scale: float) -> Point:
+        num_programs = max(self.least_programs, round(rate_per_s * self.window_s))
+        return Point(
+            system=system,
+            workload=self.workload,
+            rate_per_s=rate_per_s,
+            num_programs=scaled(num_programs, scale),
+            model=self.model,
+        )
+
+
+CHAT = Sweep(workload="chat", vllm_rates=(0.25, 0.5, 1.0), rates=(1.0, 2.0, 3.0, 4.0), high_rates=(6.0,))
+REACT = Sweep(workload="react", vllm_rates=(0.1, 0.2, 0.4), rates=(1.0, 2.0, 3.0, 4.0))
+TREE = Sweep(workload="tree", vllm_rates=(0.04, 0.08, 0.16, 0.32), rates=(0.2, 0.4, 0.8), window_s=150.0, least_programs=24)
+MIXED = Sweep(workload="mixed", vllm_rates=(0.1, 0.2, 0.4), rates=(0.5, 1.0, 1.5, 2.0), high_rates=(3.0,))
 MAIN = (CHAT, REACT, TREE, MIXED)
 OVERLOADED_RATE = 1.5  # of Mixed, in the figures that look into one run
 
-_LARGE_MODELS = (
-    Sweep(workload="mixed", vllm_rates=(0.05, 0.1, 0.2), rates=(0.2, 0.5, 1.0), least_programs=30, model="llama-3.1-70b"),
-    Sweep(workload="mixed", vllm_rates=(0.04, 0.08, 0.16), rates=(0.2, 0.4, 0.8), least_programs=30, model="falcon-180b"),
+_LARGE_MODELS = tuple(
+    Sweep(
+        workload="mixed",
+        vllm_rates=(0.05, 0.1, 0.2),
+        rates=(0.25, 0.5, 1.0),
+        window_s=120.0,
+        least_programs=24,
+        model=model,
+    )
+    for model in ("llama-3.1-70b", "falcon-180b")
 )
 _RECORDED = (
-    Sweep(workload="sharegpt", vllm_rates=(0.05, 0.1, 0.2), rates=(0.25, 0.5, 1.0)),
-    Sweep(workload="bfcl", vllm_rates=(0.1, 0.2, 0.4), rates=(0.5, 1.0, 2.0)),
-    Sweep(workload="tot", vllm_rates=(0.04, 0.08, 0.16), rates=(0.15, 0.3), least_programs=24),
+    Sweep(workload="sharegpt", vllm_rates=(0.05, 0.1, 0.2), rates=(0.25, 0.5, 1.0), window_s=120.0, least_programs=30),
+    Sweep(workload="bfcl", vllm_rates=(0.1, 0.2, 0.4), rates=(0.5, 1.0, 2.0), window_s=120.0, least_programs=30),
+    Sweep(workload="tot", vllm_rates=(0.04, 0.08, 0.16), rates=(0.15, 0.3), window_s=120.0, least_programs=12),
 )
 
 

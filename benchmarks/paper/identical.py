@@ -14,7 +14,7 @@ _POLICIES = {"FCFS": "fcfs", "round-robin": "round_robin", "MLFQ": "mlfq", "PLAS
 _OURS = ("PLAS", "ATLAS")
 _ENGINE = replace(AGENTIX_ENGINE, preemption="park", steps_per_schedule=1, num_spare_calls=0, scheduling_s=0.0)
 _RATES = (0.6, 1.2)
-_WINDOW_S = 150.0
+_WINDOW_S = 120.0
 
 
 class Identical:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from agentix.cost import Roofline, Step, device_card, model_card
-from benchmarks.paper.curves import WINDOW_S
-from benchmarks.paper.latency import LATENCY
+from benchmarks.paper.curves import MIXED, TREE
+from benchmarks.paper.latency import MULTIPLE
 from benchmarks.paper.setup import DEVICE, MODEL, NUM_SPARE_CALLS, NUM_STEPS, SCHEDULING_S, VLLM_ENGINE, VLLM_OPT_ENGINE
 
 
@@ -33,10 +33,11 @@ writes this page: every number comes from the JSON file beside its figure, and s
 
 **Programs.** Synthetic, fitted to ShareGPT (chat), BFCL multi-turn (react) and LATS on HotpotQA (tree), and equal thirds of
 these (mixed), see [workloads.md](../../workloads.md). A person's or a tool's answer follows at once: token latency counts all
-of a program's response time, and minutes of thinking would be nearly all of it. Arrivals are Poisson, for {WINDOW_S:.0f} s
-in every run, so that a system which carries more load is not compared over a shorter time. Above saturation there is no
-steady state: latency grows with the window, for every system. Where `AGENTIX_TRACE_DIR` holds recorded programs, figure 12
-has panels of them too.
+of a program's response time, and minutes of thinking would be nearly all of it. Arrivals are
+Poisson, for {MIXED.window_s:.0f} s in every run ({TREE.window_s:.0f} s for tree, 120 s for other models and recorded
+programs; longer only where that is fewer than {MIXED.least_programs} programs), so that a system which carries more load is
+not compared over a shorter time. Above saturation there is no steady state: latency grows with the window, for all.
+Where `AGENTIX_TRACE_DIR` holds recorded programs, figure 12 has panels of them too.
 
 **Systems.** All have {_SLOTS} slots, and each choice of a batch takes {_CHOICE_MS:g} ms of the device's time.
 
@@ -56,8 +57,9 @@ slowed down long before one has to wait, and no order makes a difference until d
 programs wait for half of their time at half load, so its engine must have been short of room earlier than that; 64 slots
 come near it.
 
-**Throughput at equal latency** is the rate at which a curve first exceeds {LATENCY} s/token, with the logarithm of the latency
-linear between runs; figure 12 gives other latencies beside it. Where a curve never does, its last rate stands: too low.
+**Throughput at equal latency** is the rate at which a curve first exceeds a latency, with the logarithm of the latency linear
+between runs. The latency is {MULTIPLE:g} times that of vLLM-opt at the lowest rate of its sweep, one for all systems of
+a panel; figure 12 gives other multiples beside it. ≥ and ≤ mark a ratio of which one rate lies beyond its sweep.
 """
 
 NOTES: dict[str, str] = {}

@@ -11,7 +11,7 @@ from benchmarks.paper.point import Point
 from benchmarks.paper.setup import ATLAS, MLFQ, MODEL, VLLM_OPT
 from benchmarks.paper.sweep import Outcomes
 
-_SIZES = (45, 90, 180)
+_SIZES = (30, 60, 120)
 _GB = 1e9
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -70,6 +71,7 @@ class Outcome:
     batch_series             the same over the whole run: (s, calls)
     peak_kv_tokens           most KV that calls under way had at one time, on devices and host; parts that calls share
                              count for each of them. peak_host_tokens: on the host alone
+    cpu_s                    what it took this machine to simulate it: the only thing that is not the same every time
     """
 
     token_latency: Distribution
@@ -89,6 +91,7 @@ class Outcome:
     peak_kv_tokens: int
     peak_host_tokens: int
     counts: EngineCounts
+    cpu_s: float
 
 
 class FixedStep:
@@ -101,6 +104,7 @@ class FixedStep:
 
 def play(point: Point) -> Outcome:
     """Simulate. The same point gives the same outcome."""
+    began_s = time.process_time()
     programs = make_programs(point.workload, num_programs=point.num_programs, seed=point.seed)
     drawn = draw_programs(programs, num_programs=point.num_programs, rate_per_s=point.rate_per_s, seed=point.seed)
     arrivals_s = [arrival_s for _, arrival_s in drawn]
@@ -118,7 +122,8 @@ def play(point: Point) -> Outcome:
     )
     observer.watch(simulation.engines)
     records = simulation.run()
-    return _outcome(records, arrivals_s, _sum(engine.counts for engine in simulation.engines.values()), observer)
+    counts = _sum(engine.counts for engine in simulation.engines.values())
+    return replace(_outcome(records, arrivals_s, counts, observer), cpu_s=time.process_time() - began_s)
 
 
 def _machine(point: Point) -> tuple[EngineConfig, StepCostModel]:
@@ -156,6 +161,7 @@ def _outcome(
         peak_kv_tokens=observer.peak_kv_tokens,
         peak_host_tokens=observer.peak_host_tokens,
         counts=counts,
+        cpu_s=0.0,
     )
 
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from benchmarks.paper.curves import MAIN, OVERLOADED_RATE, overloaded
 from benchmarks.paper.figure import Finding, Numbers, Panel
 from benchmarks.paper.point import Point
-from benchmarks.paper.sweep import Outcomes, value_at
+from benchmarks.paper.sweep import Outcomes
+from benchmarks.paper.throughput import value_at
 
 _LOADS = (0.5, 0.7, 0.9)
 

@@ -14,21 +14,22 @@ from benchmarks.paper import setup
 from benchmarks.paper.figure import Figure, Finding
 from benchmarks.paper.figures import FIGURES
 from benchmarks.paper.notes import INTRODUCTION, NOTES
+from benchmarks.paper.point import Outcome
 
 Document = dict[str, Any]
 
 
-def document(figure: Figure, numbers: Any, *, scale: float, wall_s: float, num_processes: int, num_runs: int) -> Document:
-    """Everything about one figure, ready for JSON. `wall_s` is of the whole call, which may have made other figures too."""
+def document(figure: Figure, numbers: Any, *, scale: float, runs: Sequence[Outcome]) -> Document:
+    """Everything about one figure, ready for JSON."""
     return {
         "figure": figure.number,
         "title": figure.title,
         "command": f"python -m benchmarks.paper {figure.number}",
         "agentix": __version__,
         "python": platform.python_version(),
-        "machine": f"{num_processes} process{'es' * (num_processes > 1)} on {platform.machine()}",
-        "wall_s": round(wall_s, 1),
-        "num_runs": num_runs,
+        "machine": platform.machine(),
+        "num_runs": len(runs),
+        "core_s": round(sum(outcome.cpu_s for outcome in runs), 1),
         "scale": scale,
         "seeds": sorted({point.seed for point in figure.points(scale)}) or [0],
         "setup": {
@@ -81,9 +82,8 @@ def _section(figure: Figure, done: Document) -> str:
         lines.append(NOTES[figure.number].strip())
     seeds = ", ".join(map(str, done["seeds"]))
     lines.append(
-        f"`{done['command']}`: {done['num_runs']} runs, seed {seeds}; made in {done['wall_s']:.0f} s, with the figures of "
-        f"the same call, by {done['machine']}, Python {done['python']}. Numbers and settings: "
-        f"[figure-{figure.number}.json](figure-{figure.number}.json)."
+        f"`{done['command']}`: {done['num_runs']} runs, seed {seeds}; {done['core_s']:.0f} s of one core ({done['machine']}, "
+        f"Python {done['python']}). Numbers and settings: [figure-{figure.number}.json](figure-{figure.number}.json)."
     )
     return "\n\n".join(lines)
 

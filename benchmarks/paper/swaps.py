@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from benchmarks.paper.curves import OVERLOADED_RATE, num_arrivals
+from benchmarks.paper.curves import OVERLOADED_RATE
 from benchmarks.paper.figure import Finding, Numbers, Panel, scaled
 from benchmarks.paper.point import Point
 from benchmarks.paper.setup import AGENTIX_ENGINE, NUM_SPARE_CALLS, NUM_STEPS, System
@@ -19,6 +19,9 @@ _ENGINES = {
     f"bulk, {NUM_STEPS} steps": _MULTI,
     f"bulk, {NUM_STEPS} steps, {NUM_SPARE_CALLS} spares": AGENTIX_ENGINE,
 }
+
+
+_NUM_PROGRAMS = 180
 
 
 class Swaps:
@@ -38,7 +41,7 @@ class Swaps:
                 system=System.of("Agentix" if engine is AGENTIX_ENGINE else label, engine, "atlas"),
                 workload="mixed",
                 rate_per_s=OVERLOADED_RATE,
-                num_programs=scaled(num_arrivals(OVERLOADED_RATE), scale),
+                num_programs=scaled(_NUM_PROGRAMS, scale),
             )
             for label, engine in _ENGINES.items()
         }

@@ -14,11 +14,11 @@ from typing import Any
 import httpx2
 
 from agentix.core.balancers import make_balancer
-from agentix.core.config import SchedulerConfig
 from agentix.core.errors import AgentixError, ConfigError
 from agentix.core.policies import make_policy, refuse_clairvoyant
 from agentix.engine.launcher import EngineOptions, LocalEngine, start_engines, state_dir, stop
 from agentix.engine.model import resolve_model
+from agentix.engine.settings import PluginSettings
 from agentix.gateway import EngineTarget, GatewayConfig, create_app
 from agentix.gateway.server import serving
 
@@ -30,7 +30,7 @@ class ServeOptions:
     """What to run.
 
     model / engine_urls   start `num_engines` engines of this model, or use servers that run already; one of the two
-    scheduler             settings for the engines we start; None: stock vLLM, without program scheduling
+    plugin                settings for the engines we start; None: stock vLLM, without program scheduling
     decision_log          directory for one decision log per engine
     vllm_args             passed on to vLLM
     """
@@ -41,7 +41,7 @@ class ServeOptions:
     host: str = "127.0.0.1"
     port: int = 8080
     balancer: str = "program_affinity"
-    scheduler: SchedulerConfig | None = field(default_factory=SchedulerConfig)
+    plugin: PluginSettings | None = field(default_factory=PluginSettings)
     decision_log: Path | None = None
     vllm_args: tuple[str, ...] = ()
     start_timeout_s: float = 600.0
@@ -49,14 +49,14 @@ class ServeOptions:
     def __post_init__(self) -> None:
         if (self.model is None) == (not self.engine_urls):
             raise ConfigError("give either a MODEL to start engines for, or --engine-url of servers that already run")
-        ours = (self.num_engines, self.scheduler, self.decision_log, self.vllm_args)
-        if self.engine_urls and ours != (1, SchedulerConfig(), None, ()):
+        ours = (self.num_engines, self.plugin, self.decision_log, self.vllm_args)
+        if self.engine_urls and ours != (1, PluginSettings(), None, ()):
             raise ConfigError("policy, engines, decision-log and vLLM's options are for engines that agentix starts itself")
         if self.num_engines < 1:
             raise ConfigError(f"the number of engines must be at least 1, not {self.num_engines}")
         make_balancer(self.balancer)
-        if self.scheduler is not None:
-            refuse_clairvoyant(make_policy(self.scheduler))
+        if self.plugin is not None:
+            refuse_clairvoyant(make_policy(self.plugin.scheduler))
 
 
 class EngineDied(AgentixError):
@@ -143,9 +143,9 @@ async def _start_local(
 
 
 def _plugin_settings(options: ServeOptions, engine_id: str) -> dict[str, Any] | None:
-    if options.scheduler is None:
+    if options.plugin is None:
         return None
-    settings = options.scheduler.to_mapping()
+    settings = options.plugin.to_mapping()
     if options.decision_log is not None:
         try:
             options.decision_log.mkdir(parents=True, exist_ok=True)
@@ -156,7 +156,7 @@ def _plugin_settings(options: ServeOptions, engine_id: str) -> dict[str, Any] | 
 
 
 def _targets(options: ServeOptions, engines: list[LocalEngine]) -> tuple[EngineTarget, ...]:
-    ours = [EngineTarget(engine_id=e.engine_id, url=e.url, plugin=options.scheduler is not None) for e in engines]
+    ours = [EngineTarget(engine_id=e.engine_id, url=e.url, plugin=options.plugin is not None) for e in engines]
     theirs = [EngineTarget(engine_id=f"engine-{i}", url=url) for i, url in enumerate(options.engine_urls)]
     return (*ours, *theirs)
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
-import math
 import os
 import signal
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,13 +34,13 @@ def _logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Observer:
-    """Remembers, and interrupts this process when it is told `stop_at`."""
+    """Remembers; interrupts this process when `num_done` programs of a run whose name holds `stop_in` are done."""
 
-    def __init__(self, stop_at: Callable[[str, int], bool] = lambda name, num_done: False) -> None:
+    def __init__(self, *, stop_in: str | None = None, num_done: int = 1) -> None:
         self.begun: list[str] = []
         self.finished: list[tuple[str, bool]] = []
-        self._stop_at = stop_at
-        self._is_stopped = False
+        self._stop_in = stop_in
+        self._num_done = num_done
 
     def begin(self, case: Case, *, number: int, num_cases: int) -> None:
         self.begun.append(f"{number}/{num_cases} {case.name}")
@@ -51,8 +49,8 @@ class Observer:
         pass
 
     def progress(self, progress: Progress) -> None:
-        if not self._is_stopped and self._stop_at(self.begun[-1].split()[1], progress.num_programs_done):
-            self._is_stopped = True
+        if self._stop_in and self._stop_in in self.begun[-1] and progress.num_programs_done == self._num_done:
+            self._stop_in = None
             os.kill(os.getpid(), signal.SIGINT)
 
     def done(self, run: Run, *, was_there: bool) -> None:
@@ -62,7 +60,8 @@ class Observer:
 @pytest.fixture
 def config(tmp_path: Path) -> AbConfig:
     shares = []
-    for kind, lengths in {"chat": [(2, 3)] * 4, "react": [(4,)] * 2 + [(999,)]}.items():
+    recorded: dict[str, list[tuple[int, ...]]] = {"chat": [(2, 3)] * 4, "react": [(4,), (4,), (999,)]}
+    for kind, lengths in recorded.items():
         path = tmp_path / f"{kind}.jsonl"
         path.write_text("".join(program(kind, number, of_calls) for number, of_calls in enumerate(lengths)))
         shares.append(Share(trace=path, num_programs={"chat": 2, "react": 1}[kind]))
@@ -159,7 +158,7 @@ def test_loads_are_multiples_of_the_saturation_that_is_measured_first(config: Ab
 
 
 def test_an_interruption_keeps_what_is_complete_and_leaves_no_engine(config: AbConfig, tmp_path: Path) -> None:
-    observer = Observer(stop_at=lambda name, num_done: "plas" in name and num_done == 1)
+    observer = Observer(stop_in="plas")
     result: AbResult = run_ab(config, observer)
     assert (result.exit_code, result.is_complete) == (130, False)
     assert observer.finished == [("rate50-r1-stock-fcfs", False)]
@@ -170,7 +169,7 @@ def test_an_interruption_keeps_what_is_complete_and_leaves_no_engine(config: AbC
 
 def test_an_interruption_before_the_first_result_leaves_nothing(config: AbConfig, tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
-        run_ab(config, Observer(stop_at=lambda name, num_done: True))
+        run_ab(config, Observer(stop_in="stock", num_done=0))
     assert list(config.out.iterdir()) == []
     assert engines_left(tmp_path) == []
 
@@ -195,8 +194,3 @@ def test_bad_settings_of_the_replay_are_refused_before_an_engine_starts(config: 
     with pytest.raises(ConfigError, match="timeout must be above 0"):
         run_ab(replace(config, timeout_s=-1.0), Observer())
     assert not (tmp_path / "logs").exists()
-
-
-def test_a_burst_is_a_rate_too(config: AbConfig) -> None:
-    run_ab(replace(config, rates_per_s=(math.inf,), arms=config.arms[:1]), Observer())
-    assert load(config, "rateinf-r1-stock-fcfs")["rate_per_s"] is None

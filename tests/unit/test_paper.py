@@ -21,31 +21,41 @@ from benchmarks.paper.point import IDENTICAL_STEPS, Point, play
 from benchmarks.paper.report import load, write_page
 from benchmarks.paper.setup import PLAS, VLLM_OPT, systems_for
 from benchmarks.paper.sharing import Sharing
-from benchmarks.paper.sweep import known_rate, play_all, rate_at, ratio_text, value_at
+from benchmarks.paper.sweep import play_all
+from benchmarks.paper.throughput import Sustained, ratio, sustained, value_at
 
 
 def test_the_rate_at_a_latency_is_read_off_a_line_through_logarithms() -> None:
     curve = [(1.0, 0.01), (2.0, 0.1), (4.0, 10.0)]
-    assert rate_at(math.sqrt(0.01 * 0.1), curve) == pytest.approx(1.5)
-    assert rate_at(1.0, curve) == pytest.approx(3.0)  # half of the way from 0.1 to 10
+    assert sustained(math.sqrt(0.01 * 0.1), curve).rate_per_s == pytest.approx(1.5)
+    assert sustained(1.0, curve).rate_per_s == pytest.approx(3.0)  # half of the way from 0.1 to 10
+    assert sustained(1.0, curve).bound == ""
 
 
-def test_a_latency_outside_the_sweep_has_no_rate_or_one_beyond_it() -> None:
+def test_a_latency_outside_the_sweep_gives_a_bound() -> None:
     curve = [(1.0, 0.01), (2.0, 0.1)]
-    assert rate_at(0.005, curve) is None
-    assert rate_at(0.2, curve) == math.inf
-    assert known_rate(0.2, curve) == 2.0
-    assert rate_at(1.0, []) is None
+    assert sustained(0.005, curve) == Sustained(1.0, "≤")
+    assert sustained(0.2, curve) == Sustained(2.0, "≥")
 
 
 def test_the_first_crossing_counts_where_a_curve_goes_up_and_down() -> None:
-    assert rate_at(0.1, [(1.0, 0.1), (2.0, 1.0), (3.0, 0.05)]) == pytest.approx(1.0)
+    assert sustained(0.1, [(1.0, 0.1), (2.0, 1.0), (3.0, 0.05)]).rate_per_s == pytest.approx(1.0)
 
 
-def test_ratio_text_says_when_there_is_none() -> None:
-    assert ratio_text(3.0, 2.0) == "1.50×"
-    assert ratio_text(3.0, None) == "any number of times"
-    assert ratio_text(None, 2.0) == "none at all against"
+@pytest.mark.parametrize(
+    ("ours", "theirs", "text", "is_at_least_2"),
+    [
+        (Sustained(3.0), Sustained(2.0), "1.50×", False),
+        (Sustained(4.0), Sustained(2.0), "2.00×", True),
+        (Sustained(4.0, "≥"), Sustained(2.0), "≥2.00×", True),
+        (Sustained(4.0), Sustained(2.0, "≤"), "≥2.00×", True),  # they carry even less
+        (Sustained(4.0), Sustained(2.0, "≥"), "≤2.00×", False),
+        (Sustained(4.0, "≥"), Sustained(2.0, "≥"), "?2.00×", False),
+    ],
+)
+def test_bounds_of_rates_bound_their_ratio(ours: Sustained, theirs: Sustained, text: str, is_at_least_2: bool) -> None:
+    assert str(ratio(ours, theirs)) == text
+    assert ratio(ours, theirs).is_at_least(2.0) is is_at_least_2
 
 
 def test_values_between_points_are_linear() -> None:
@@ -118,21 +128,21 @@ def test_sharing_within_and_across_programs() -> None:
 
 
 def latency_numbers(agentix: float) -> Numbers:
-    """Figure 12 for Mixed, where Agentix sustains that rate at the compared latency and vLLM 0.5, vLLM-opt 1.0."""
+    """Figure 12 for Mixed: 4 times the 0.01 of vLLM-opt is reached by vLLM at 0.5, vLLM-opt and MLFQ at 1, Agentix as told."""
     rates = {"vLLM": 0.5, "vLLM-opt": 1.0, "MLFQ": 1.0, "Agentix": agentix}
-    by_latency = {label: {"mean": {"0.03": None, "0.05": rate, "0.1": rate}} for label, rate in rates.items()}
-    return {"mixed": {"workload": "mixed", "curves": {}, "rate_per_s": by_latency, "runs": {}}}
+    curves = {label: [(0.1, 0.01), (rate, 0.04), (9.0, 1.0)] for label, rate in rates.items()}
+    return {"mixed": {"workload": "mixed", "model": "llama-3.1-8b", "curves": {"mean": curves}, "runs": {}}}
 
 
 @pytest.mark.parametrize(("agentix", "holds"), [(2.0, True), (1.9, False), (4.0, True)])
 def test_the_claim_about_throughput_is_judged_by_the_numbers(agentix: float, holds: bool) -> None:
     (finding,) = FIGURES["12"].findings(latency_numbers(agentix))
     assert finding.holds is holds
-    assert f"{agentix / 0.5:.2f}× vLLM (paper: 15)" in finding.text
+    assert f"at 0.040 s/token Agentix carries {agentix:.2f} programs/s: {agentix / 0.5:.2f}× vLLM (paper: 15)" in finding.text
 
 
 def test_the_page_says_what_fails(tmp_path: Path) -> None:
-    document = {"figure": "12", "title": "T", "command": "C", "num_runs": 1, "seeds": [0], "wall_s": 1.0, "machine": "M"}
+    document = {"figure": "12", "title": "T", "command": "C", "num_runs": 1, "seeds": [0], "core_s": 1.0, "machine": "M"}
     document |= {"python": "3", "numbers": latency_numbers(1.0)}
     (tmp_path / "figure-12.json").write_text(json.dumps(document), encoding="utf-8")
     write_page(tmp_path)

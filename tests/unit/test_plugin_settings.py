@@ -35,3 +35,25 @@ def test_totals_that_are_no_finite_number_are_ignored(number: str) -> None:
     """All of these pass Python's JSON; the last does not fit a float."""
     xargs = json.loads(f'{{"agentix_service_s": 2, "agentix_waiting_s": {number}}}')
     assert attained_from_xargs(xargs) == Attained(service_s=2.0)
+
+
+def test_settings_come_from_the_command_line_or_else_from_the_environment() -> None:
+    environ = {"AGENTIX_PLUGIN": '{"policy": "atlas"}'}
+    assert PluginSettings.find({"agentix": {"policy": "mlfq"}}, environ).scheduler.policy == "mlfq"
+    assert PluginSettings.find({"other": 1}, environ).scheduler.policy == "atlas"
+    assert PluginSettings.find(None, environ).scheduler.policy == "atlas"
+    assert PluginSettings.find(None, {}) == PluginSettings.from_mapping({})
+
+
+@pytest.mark.parametrize("text", ["{", "plas", "[1]", ""])
+def test_settings_in_the_environment_must_be_an_object(text: str) -> None:
+    with pytest.raises(ConfigError, match="object"):
+        PluginSettings.find(None, {"AGENTIX_PLUGIN": text})
+
+
+def test_settings_survive_json() -> None:
+    settings = PluginSettings.from_mapping(
+        {"policy": "atlas", "preemption": "park", "class_weights": {"gold": 2}, "program_idle_s": 5}
+    )
+    assert PluginSettings.from_mapping(json.loads(json.dumps(settings.to_mapping()))) == settings
+    assert PluginSettings.from_mapping(PluginSettings().to_mapping()) == PluginSettings()

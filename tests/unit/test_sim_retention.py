@@ -67,16 +67,13 @@ def test_a_call_that_waits_does_not_end_what_is_kept_while_others_run() -> None:
 
 @pytest.mark.parametrize("max_bulk_steps", [1, 1024])
 def test_a_program_that_is_over_keeps_nothing(max_bulk_steps: int) -> None:
-    """Its call on one engine ends at 1 s, that on the other one at 2 s, and with it the program. "y" has waited for the blocks
-    that were kept on the first engine, where "x" runs on.
+    """Program "p" has two calls. "a" ends at 2 s beside "x", and 2 of 5 blocks are kept for 2 s; "c" ends on the other engine at
+    2.5 s, and with it the program. So "y", which needs 3 blocks, starts with the next step beside "x".
     """
-    calls = (
-        Call(call_id="a", parents=(), prompt_tokens=8, output_tokens=1),
-        Call(call_id="c", parents=(), prompt_tokens=8, output_tokens=2),
-    )
+    calls = tuple(Call(call_id=name, parents=(), prompt_tokens=8, output_tokens=1) for name in "ac")
     parallel = Program(program_id="p", workload="test", calls=calls)
-    arrivals = [(0.0, parallel), (1.0, one_call("x", 4)), (1.0, one_call("y", 1, prompt_tokens=12))]
+    arrivals = [(0.0, one_call("x", 6)), (0.5, one_call("v", 1)), (1.0, parallel), (2.0, one_call("y", 1, prompt_tokens=11))]
     played = play(arrivals, num_blocks=5, num_engines=2, max_bulk_steps=max_bulk_steps)
-    assert played.started_s == {"a": 0.0, "c": 0.0, "x": 1.0, "y": 2.0}
+    assert played.started_s == {"x": 0.0, "v": 0.5, "a": 1.0, "c": 1.5, "y": 3.0}
     for engine in played.simulation.engines.values():
         assert engine.memory.cache.num_free_blocks == 5

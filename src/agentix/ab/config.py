@@ -127,13 +127,12 @@ class AbConfig:
 
     def cases(self, saturation_per_s: float | None) -> list[Case]:
         """Every run in order: repeat by repeat all points, at each all arms, which take turns in going first."""
-        points = [(rate, None) for rate in self.rates_per_s] or [
-            (load * (saturation_per_s or 0.0), load) for load in self.loads
-        ]
+        at_rates: list[tuple[float, float | None]] = [(rate_per_s, None) for rate_per_s in self.rates_per_s]
+        at_loads = [(load * (saturation_per_s or 0.0), load) for load in self.loads]
         return [
             Case(arm=arm, repeat=repeat, seed=self.seed + repeat - 1, rate_per_s=rate_per_s, load=load)
             for repeat in range(1, self.num_repeats + 1)
-            for rate_per_s, load in points
+            for rate_per_s, load in (*at_rates, *at_loads)
             for arm in _rotated(self.arms, repeat - 1)
         ]
 

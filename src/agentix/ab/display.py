@@ -10,6 +10,7 @@ from itertools import groupby
 from rich.console import Console
 from rich.status import Status
 from rich.table import Table
+from rich.text import Text
 
 from agentix.ab.compare import ALL, Comparison, Run, Spread, compare, spread
 from agentix.ab.config import Case
@@ -71,7 +72,7 @@ class Display:
 
     def _show(self, text: str, *, is_plain: bool) -> None:
         if self._status is not None:
-            self._status.update(f"{self._headline}: {text}".replace("[", r"\["))
+            self._status.update(Text(f"{self._headline}: {text}"))
         elif is_plain:
             _plain(self._console, f"{self._headline}: {text}")
 

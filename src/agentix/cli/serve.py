@@ -13,13 +13,15 @@ from rich.console import Console
 
 from agentix.cli.extras import require
 from agentix.core.balancers import BALANCERS
-from agentix.core.config import SchedulerConfig
+from agentix.core.errors import ConfigError
 from agentix.core.policies import POLICIES
+from agentix.engine.settings import PREEMPTIONS, PluginSettings
 
 if TYPE_CHECKING:
     from agentix.serve import Ready
 
-_DEFAULT = SchedulerConfig()
+_PLUGIN = PluginSettings()
+_DEFAULT = _PLUGIN.scheduler
 _DEFAULT_QUANTA = ",".join(f"{quantum_s:g}" for quantum_s in _DEFAULT.quanta_s)
 _OWN = "or your own as module:Class"
 
@@ -46,6 +48,13 @@ def serve(
     starvation_ratio: Annotated[
         float, typer.Option(min=0, help="Promote a call once waiting is this many times service; 0: never.")
     ] = _DEFAULT.starvation_ratio or 0.0,
+    class_weight: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CLASS=W", help="Programs of this class get W times the service at each level. Repeatable."),
+    ] = None,
+    preemption: Annotated[
+        str, typer.Option(help=f"Of running calls, {', '.join(PREEMPTIONS)}: see docs/engine.md.")
+    ] = _PLUGIN.preemption,
     stock: Annotated[
         bool, typer.Option("--stock", help="Start plain vLLM engines, without program scheduling (for comparison).")
     ] = False,
@@ -67,7 +76,13 @@ def serve(
     from agentix.serve import ServeOptions  # noqa: PLC0415 - heavy, and optional for other commands
     from agentix.serve import serve as run  # noqa: PLC0415
 
-    settings = {"policy": policy, "quanta_s": quanta.split(","), "starvation_ratio": starvation_ratio or None}
+    settings = {
+        "policy": policy,
+        "quanta_s": quanta.split(","),
+        "starvation_ratio": starvation_ratio or None,
+        "class_weights": dict(map(_weight, class_weight or [])),
+        "preemption": preemption,
+    }
     options = ServeOptions(
         model=model,
         engine_urls=tuple(engine_url or ()),
@@ -75,7 +90,7 @@ def serve(
         host=host,
         port=port,
         balancer=balancer,
-        scheduler=None if stock else SchedulerConfig.from_mapping(settings),
+        plugin=None if stock else PluginSettings.from_mapping(settings),
         decision_log=decision_log,
         vllm_args=tuple(vllm_args or ()),
         start_timeout_s=start_timeout,
@@ -96,6 +111,14 @@ def serve(
             typer.echo(_as_json(ready) if as_json else _greeting(ready))
 
         asyncio.run(run(options, on_progress=on_progress, on_ready=on_ready))
+
+
+def _weight(text: str) -> tuple[str, float]:
+    name, _, weight = text.rpartition("=")
+    try:
+        return name, float(weight)
+    except ValueError:
+        raise ConfigError(f"a class weight is CLASS=NUMBER, not {text!r}") from None
 
 
 def _as_json(ready: Ready) -> str:

@@ -203,11 +203,13 @@ class ProcessTable:
     def _step_completed(self, event: StepCompleted) -> None:
         if not event.duration_s >= 0:
             raise InvalidTransition(f"a step of negative duration: {event}")
-        calls = {call_id: self.call(call_id) for call_id in event.call_ids}
-        if len(calls) < len(event.call_ids):
+        for call_id in event.call_ids:
+            if call_id not in self._calls:
+                raise UnknownCall(call_id)
+        if len(set(event.call_ids)) < len(event.call_ids):
             raise InvalidTransition(f"a step that serves a call twice: {event}")
-        for call in calls.values():
-            call.service_s += event.duration_s
+        for call_id in event.call_ids:
+            self._calls[call_id].service_s += event.duration_s
 
     def _call_over(self, event: CallFinished | CallAborted) -> None:
         call = self.call(event.call_id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, insort
-from collections.abc import Set
+from collections.abc import Iterator, Set
 
 from agentix.core.budget import BatchBudget
 from agentix.core.config import SchedulerConfig
@@ -75,8 +75,7 @@ class Scheduler:
                 else:
                     placed.append(self._arrive(event.call_id, event.now))
             case StepCompleted():
-                for call_id in event.call_ids:
-                    placed.extend(self._charge(call_id, event.duration_s, event.now))
+                placed.extend(self._charge(event))
             case CallStarted():
                 self._running.add(event.call_id)
                 self._reposition(event.call_id)
@@ -96,11 +95,12 @@ class Scheduler:
         the policy reranks or holds programs.
         """
         self.rerank(now)
-        active = (self.table.calls[key[-1]] for key in self._order)
+        calls = self.table.calls
+        active = (calls[key[-1]] for key in self._order)
         self.holding.decide(self.policy, self.table, active, idle=not self._running, now=now)
         run: list[str] = []
         for key in self._order:
-            call = self.table.calls[key[-1]]
+            call = calls[key[-1]]
             if self.holding.passes(call):
                 if not budget.take(call):
                     break
@@ -174,7 +174,8 @@ class Scheduler:
         """Raise UnknownCall if the event names a call that should be in this queue and is not."""
         if isinstance(event, StepCompleted):
             for call_id in event.call_ids:
-                self._entry(call_id)
+                if call_id not in self._entries:
+                    raise UnknownCall(call_id)
         elif isinstance(event, CallStarted | CallPreempted | CallFinished | CallAborted):
             self._entry(event.call_id)
 
@@ -227,14 +228,16 @@ class Scheduler:
         self._running.discard(call_id)
         self._watch.forget(call_id)
 
-    def _charge(self, call_id: str, service_s: float, now: float) -> list[Placed]:
-        entry = self._entries[call_id]
-        entry.quantum_left_s -= service_s
-        if entry.safe_until_s <= now and self._starves(entry, call_id, now):
-            return [self._enter(*self._look_up(call_id), 0, now, "starving")]
-        if entry.quantum_left_s <= TOLERANCE_S:
-            return [self._enter(*self._look_up(call_id), self.policy.after_quantum(entry.level), now, "quantum")]
-        return []
+    def _charge(self, step: StepCompleted) -> Iterator[Placed]:
+        """Take the step off the quanta of its calls; those that starve or have used up theirs get another place."""
+        now = step.now
+        for call_id in step.call_ids:
+            entry = self._entries[call_id]
+            entry.quantum_left_s -= step.duration_s
+            if entry.safe_until_s <= now and self._starves(entry, call_id, now):
+                yield self._enter(*self._look_up(call_id), 0, now, "starving")
+            elif entry.quantum_left_s <= TOLERANCE_S:
+                yield self._enter(*self._look_up(call_id), self.policy.after_quantum(entry.level), now, "quantum")
 
     def _starves(self, entry: Entry, call_id: str, now: float) -> bool:
         """Whether the call starves now; if not, notes until when it cannot."""

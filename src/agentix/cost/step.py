@@ -24,7 +24,7 @@ class Step:
     decode_context_tokens: int = 0
 
     def __post_init__(self) -> None:
-        if min(self.prefill_tokens, self.prefill_pairs, self.num_decodes, self.decode_context_tokens) < 0:
+        if self.prefill_tokens < 0 or self.prefill_pairs < 0 or self.num_decodes < 0 or self.decode_context_tokens < 0:
             raise ValueError(f"a step cannot hold less than no work: {self}")
 
     @property

@@ -8,14 +8,17 @@ preemption: it loses its blocks, and the prefix cache (or a KV connector) brings
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from vllm.logger import init_logger
 from vllm.v1.core.sched.interface import PauseState
 
 from agentix.core.events import CallPreempted, CallStarted, Event
 from agentix.core.scheduler import Scheduler
 from agentix.engine.blocks import EngineBlocks, EngineRoom, UpperBound
+
+logger = init_logger(f"vllm.{__name__}")
 
 
 @dataclass(slots=True)
@@ -50,10 +53,12 @@ class Parking:
         self._core = core
         self._tell = tell
         self._num_states = num_states
+        self._keeps_kv = scheduler.settings.preemption != "recompute"  # else whoever is parked is evicted at once
         self._num_slots: int = scheduler.max_num_active_reqs
         self._num_groups: int = scheduler.kv_cache_manager.num_kv_cache_groups
         self._blocks = EngineBlocks(scheduler)
         self._new: dict[str, int] = {}  # calls that run and have not yielded: their tokens of output when they came
+        self._told: ParkingCounts | None = None  # what the engine's log says of the counts
         self._overdue: set[str] = set()  # those of them that run although others were chosen
 
     def arrange(self, now: float) -> None:
@@ -77,6 +82,9 @@ class Parking:
             del self._new[call_id]
             if call_id in self._overdue:
                 self.is_settled = False
+        if not requests and self.counts != self._told:  # the engine is idle: time to say what has happened
+            self._told = replace(self.counts)
+            logger.info("agentix: %s", self._told)
 
     def forget(self, call_id: str) -> None:
         """The call is over, or does not run for another reason than parking."""
@@ -116,7 +124,8 @@ class Parking:
         chosen, room = self._batch(now, running.keys(), staying)
         for call_id in sorted(running.keys() - chosen - staying, key=self._core.key):
             self._park(running[call_id], now)
-        for call_id in room.victims:
+        victims = room.victims if self._keeps_kv else sorted(self.parked.keys() - chosen, key=self._core.key)
+        for call_id in victims:
             self._evict(call_id, now)
         entering = [c for c in chosen if c not in running and c not in self.parked and not room.is_blocked(c)]
         have_resumed = [self._resume(c, now) for c in sorted(chosen & self.parked.keys(), key=self._core.key)]

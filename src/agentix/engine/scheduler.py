@@ -6,6 +6,7 @@ running calls for better ones. vLLM itself admits, allocates and runs; nothing o
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -69,7 +70,7 @@ class ProgramScheduler(AsyncScheduler):  # type: ignore[misc]  # vLLM is not typ
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         check_attributes(self, vllm.__version__)
-        self.settings = PluginSettings.from_mapping((self.vllm_config.additional_config or {}).get("agentix", {}))
+        self.settings = PluginSettings.find(self.vllm_config.additional_config, os.environ)
         self.programs = ProcessTable()
         self.core = Scheduler(self.settings.scheduler, self.programs)
         refuse_clairvoyant(self.core.policy)

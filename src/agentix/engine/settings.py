@@ -1,14 +1,16 @@
-"""The plug-in's settings, as given in vLLM's own `--additional-config '{"agentix": {…}}'`."""
+"""The plug-in's settings: one JSON object, in vLLM's own `--additional-config '{"agentix": {…}}'` or in `AGENTIX_PLUGIN`."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
 from agentix.core.config import SchedulerConfig
 from agentix.core.errors import ConfigError
 
+SETTINGS_VARIABLE = "AGENTIX_PLUGIN"
 PREEMPTIONS = ("none", "park", "recompute")
 
 
@@ -27,11 +29,30 @@ class PluginSettings:
                      a gateway bring their totals along and lose nothing by it
     """
 
-    scheduler: SchedulerConfig = field(default_factory=SchedulerConfig)
+    scheduler: SchedulerConfig = field(default_factory=lambda: SchedulerConfig(running_first=True))
     decision_log: str | None = None
     step_log: str | None = None
     preemption: str = "none"
     program_idle_s: float = 900.0
+
+    def to_mapping(self) -> dict[str, Any]:
+        """The inverse of `from_mapping`, ready for JSON."""
+        settings = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "scheduler"}
+        return {**self.scheduler.to_mapping(), **settings}
+
+    @classmethod
+    def find(cls, additional_config: Mapping[str, Any] | None, environ: Mapping[str, str]) -> Self:
+        """The settings given to this engine; the command line wins over the environment, and without both defaults hold.
+
+        Raises ConfigError for what is not JSON, an unknown key or a wrong value.
+        """
+        if "agentix" in (additional_config or {}):
+            return cls.from_mapping((additional_config or {})["agentix"])
+        text = environ.get(SETTINGS_VARIABLE, "{}")
+        try:
+            return cls.from_mapping(json.loads(text))
+        except ValueError:
+            raise ConfigError(f"{SETTINGS_VARIABLE} must be a JSON object, not {text!r}") from None
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any]) -> Self:

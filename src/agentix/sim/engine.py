@@ -123,7 +123,7 @@ class ModelledEngine:
             return []
         num_steps = len(flight.ends_s)
         duration_s = now - flight.began_s - self._note_choices(num_steps)
-        self._apply(StepCompleted(now=now, duration_s=duration_s, call_ids=tuple(call.call_id for call, _ in flight.work)))
+        self._apply(StepCompleted(now=now, duration_s=duration_s, call_ids=tuple([call.call_id for call, _ in flight.work])))
         self.counts.num_steps += num_steps
         self.counts.busy_s += duration_s
         self._window = (self._window + num_steps) % self.config.steps_per_schedule

@@ -23,7 +23,8 @@ class SwapCost(Protocol):
 class Memory:
     """The KV blocks of one engine's calls, and of calls that are over but whose program is expected back.
 
-    `calls` are the engine's, by id. `transfer_s` is the time of the swaps since it was last set to 0: the next step waits for them.
+    `calls` are the engine's, by id. `transfer_s` is the time of the swaps since it was last set to 0: the next step waits
+    for them.
     """
 
     def __init__(

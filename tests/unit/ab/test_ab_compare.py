@@ -4,41 +4,15 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 from rich.console import Console
 
+from ab_runs import document
 from agentix.ab.arms import find_arm
 from agentix.ab.compare import ALL, LONGER, SHORTER, Run, Spread, compare, group_programs, read_run, spread
 from agentix.ab.config import Case
 from agentix.ab.display import print_notes, print_tables
-
-
-def document(*programs: tuple[str, int, float | None], makespan_s: float = 9.0) -> dict[str, Any]:
-    """A run's file: each program has a kind, the tokens of its one call, and its JCT."""
-    return {
-        "programs": [
-            {
-                "program_id": f"p{index}",
-                "workload": kind,
-                "jct_s": jct_s,
-                "program_token_latency_s": None if jct_s is None else jct_s / num_tokens,
-            }
-            for index, (kind, num_tokens, jct_s) in enumerate(programs)
-        ],
-        "calls": [{"program_id": f"p{index}", "max_tokens": tokens} for index, (_, tokens, _) in enumerate(programs)],
-        "summary": {
-            "makespan_s": makespan_s,
-            "program_throughput_per_s": 0.5,
-            "num_short_answers": 0,
-            "num_calls": {"failed": sum(jct_s is None for *_, jct_s in programs)},
-        },
-        "counters": {"prefix_hit_rate": 0.25, "num_preemptions": None},
-        "num_skipped_too_long": 0,
-        "num_repeated": 0,
-        "engine_version": None,
-    }
 
 
 def run(arm: str, repeat: int, *programs: tuple[str, int, float | None], makespan_s: float = 9.0, load: float = 1.0) -> Run:
@@ -47,7 +21,9 @@ def run(arm: str, repeat: int, *programs: tuple[str, int, float | None], makespa
 
 
 def test_programs_are_grouped_by_kind_and_by_length() -> None:
-    groups = group_programs(document(("react", 4, 1.0), ("chat", 2, 1.0), ("chat", 9, 1.0), ("react", 3, 1.0), ("chat", 4, 1.0)))
+    groups = group_programs(
+        document(("react", 4, 1.0), ("chat", 2, 1.0), ("chat", 9, 1.0), ("react", 3, 1.0), ("chat", 4, 1.0))
+    )
     ids = {name: [program["program_id"] for program in programs] for name, programs in groups.items()}
     assert ids == {
         ALL: ["p0", "p1", "p2", "p3", "p4"],

@@ -18,7 +18,8 @@ CHAT = Share(trace=Path("traces/chat.jsonl"), num_programs=5)
 
 def config(**changes: Any) -> AbConfig:
     arms = tuple(find_arm(name, {}) for name in ("stock-fcfs", "plas", "atlas"))
-    return AbConfig(**{"model": "m", "workload": (CHAT,), "out": Path("out"), "arms": arms, "rates_per_s": (1.0,)} | changes)
+    settings: dict[str, Any] = {"workload": (CHAT,), "arms": arms, "rates_per_s": (1.0,)}
+    return AbConfig(**{"model": "m", "out": Path("out"), **settings, **changes})
 
 
 @pytest.mark.parametrize(
@@ -64,7 +65,12 @@ def test_arms_take_turns_and_each_repeat_has_its_seed() -> None:
         *("stock-fcfs", "plas", "atlas"),
     ]
     assert [(case.repeat, case.seed) for case in cases] == [(1, 10)] * 6 + [(2, 11)] * 6 + [(3, 12)] * 6 + [(4, 13)] * 6
-    assert [case.name for case in cases[:4]] == ["rate1-r1-stock-fcfs", "rate1-r1-plas", "rate1-r1-atlas", "rateinf-r1-stock-fcfs"]
+    assert [case.name for case in cases[:4]] == [
+        "rate1-r1-stock-fcfs",
+        "rate1-r1-plas",
+        "rate1-r1-atlas",
+        "rateinf-r1-stock-fcfs",
+    ]
 
 
 def test_a_load_is_a_multiple_of_the_saturation() -> None:

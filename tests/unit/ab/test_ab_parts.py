@@ -70,7 +70,7 @@ async def test_a_call_s_priority_is_the_number_of_calls_of_its_program_that_were
     ],
 )
 async def test_preemptions_are_read_from_the_engine_s_metrics(text: str, expected: int | None) -> None:
-    transport = httpx2.MockTransport(lambda request: httpx2.Response(200, text=text))
+    transport = httpx2.MockTransport(lambda _: httpx2.Response(200, text=text))
     async with httpx2.AsyncClient(transport=transport) as client:
         assert await ask_num_preemptions(client, "http://engine") == expected
 
