@@ -15,7 +15,6 @@ import asyncio
 import itertools
 import json
 import os
-import sys
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -102,7 +101,6 @@ def main() -> None:
     parser.add_argument("--fake-refuse", action="store_true")
     parser.add_argument("--fake-die-after", type=int)
     args, _ = parser.parse_known_args()
-    print(f"arguments: {json.dumps(sys.argv[1:])}", flush=True)
     if args.additional_config is not None:
         print(f"INFO agentix: {PARKED}", flush=True)
     asyncio.run(serve(args))

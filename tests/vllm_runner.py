@@ -74,11 +74,11 @@ class Runner:
             computed[new.req_id] = new.num_computed_tokens
         for place, request_id in enumerate(cached.req_ids):
             state = self._states[request_id]
-            if self._num_states is None and request_id not in self._batch:
+            if self._num_states is None:
                 num_output_tokens = cached.num_output_tokens[place]
-                if num_output_tokens:
-                    output_tokens = cached.all_token_ids[request_id][-num_output_tokens:]
-                    state.tokens[state.num_prompt_tokens :] = output_tokens
+                del state.tokens[state.num_prompt_tokens + num_output_tokens :]  # of output that vLLM has thrown away
+                if request_id not in self._batch and num_output_tokens:
+                    state.tokens[state.num_prompt_tokens :] = cached.all_token_ids[request_id][-num_output_tokens:]
             new_block_ids = cached.new_block_ids[place]
             if request_id in cached.resumed_req_ids:
                 (state.block_ids,) = ([*ids] for ids in new_block_ids)

@@ -19,7 +19,7 @@ from agentix.cost import load_card
 from benchmarks.fidelity.cases import Measured, all_cases
 from benchmarks.fidelity.measure import calibrate_engine, measure
 from benchmarks.fidelity.predict import predict
-from benchmarks.fidelity.report import count_within, prediction_table, repeat_table, same_load
+from benchmarks.fidelity.report import count_within, prediction_table, repeat_table
 
 
 def main() -> None:
@@ -58,7 +58,7 @@ def _predict(out: Path, card_path: Path) -> None:
     for title, paced in (("From the card alone", False), ("With the machine's pace known", True)):
         num_within, num = count_within(predicted, paced=paced)
         print(f"{title}: {num_within} of {num} numbers within bounds\n\n{prediction_table(predicted, paced=paced)}\n")
-    print(f"Runs of the same case:\n\n{repeat_table(same_load([run for run, _ in runs], all_cases()[0]))}")
+    print(f"Runs of the same case:\n\n{repeat_table([run for run, _ in runs])}")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import fmean
 
 from benchmarks.fidelity.cases import Case, Measured
@@ -24,22 +25,26 @@ def prediction_table(predicted: Sequence[Predicted], *, paced: bool) -> str:
 
 
 def repeat_table(runs: Sequence[Measured]) -> str:
-    """What several runs of one case gave, and their spread: (largest - smallest) ÷ mean."""
-    rows = [(run.case.name, *(_number(one, one.real) for one in _numbers(run))) for run in runs]
-    columns = zip(*([one.real for one in _numbers(run)] for run in runs), strict=True)
-    spread = [f"{100 * (max(column) - min(column)) / fmean(column):.0f} %" for column in columns]
-    return _table(("run", *_HEAD), [*rows, ("spread", *spread)])
+    """What the runs of one case gave, for every case that was run more than once; spread: (largest - smallest) ÷ mean."""
+    cases: dict[Case, list[Measured]] = {}
+    for run in runs:
+        cases.setdefault(replace(run.case, repeat=1), []).append(run)
+    rows = [
+        (case.name, *map(_repeated, zip(*map(_numbers, same), strict=True))) for case, same in cases.items() if len(same) > 1
+    ]
+    return _table(("case", *_HEAD), rows)
+
+
+def _repeated(numbers: Sequence[Compared]) -> str:
+    values = [one.real for one in numbers]
+    spread = (max(values) - min(values)) / fmean(values)
+    return f"{' / '.join(_number(one, one.real) for one in numbers)} ({100 * spread:.0f} %)"
 
 
 def count_within(predicted: Sequence[Predicted], *, paced: bool) -> tuple[int, int]:
     """How many numbers are predicted well enough, of how many."""
     numbers = [one for each in predicted for one in each.compared]
     return sum(_is_within(one, _error(one, paced=paced)) for one in numbers), len(numbers)
-
-
-def same_load(runs: Sequence[Measured], case: Case) -> list[Measured]:
-    """The runs of the case: its repeats too."""
-    return [run for run in runs if run.case.name.partition("-r")[0] == case.name]
 
 
 def _error(one: Compared, *, paced: bool) -> float:

@@ -36,7 +36,7 @@ R = TypeVar("R", CallRecord, ProgramRecord)
 
 IDENTICAL_STEPS = "identical steps"  # in place of a model: every step takes the same time, and memory never runs out
 IDENTICAL_STEP_S = 0.02
-_ENDLESS_BLOCKS = 500_000
+_ENDLESS_BLOCKS = 100_000
 
 # Upper bounds of lengths in output tokens, by which waiting is broken down; the last bin has no bound.
 CALL_BINS = (32, 64, 128, 256, 512, math.inf)

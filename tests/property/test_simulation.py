@@ -12,7 +12,7 @@ from unittest.mock import patch
 import pytest
 from hypothesis import given, settings
 
-from agentix.core import POLICIES, ProcessTable, Scheduler
+from agentix.core import ProcessTable, Scheduler
 from agentix.core.events import CallAborted, CallArrived, CallFinished, Event, ProgramStarted, StepCompleted
 from agentix.metrics import Status
 from agentix.sim.engine import ModelledEngine
@@ -49,7 +49,7 @@ def assert_same_outcome(case: Case) -> None:
             )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(case=cases())
 def test_steps_played_as_one_come_to_the_same_as_one_by_one(case: Case) -> None:
     assert_same_outcome(case)
@@ -99,7 +99,7 @@ def validate(simulation: Simulation, event: Event, placed: Sequence[Any]) -> Non
         )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(case=cases())
 def test_every_call_is_served_to_its_end_and_gives_everything_back(case: Case) -> None:
     with watched_engines():
@@ -120,7 +120,7 @@ def test_every_call_is_served_to_its_end_and_gives_everything_back(case: Case) -
         assert engine.memory.cache.num_free_blocks == case.engine.num_blocks
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(case=cases())
 def test_time_never_goes_back_and_every_call_ends_in_one_way(case: Case) -> None:
     log = play(case).log
@@ -135,7 +135,7 @@ def test_time_never_goes_back_and_every_call_ends_in_one_way(case: Case) -> None
     assert sorted(finished) == sorted(f"{i}/{call.call_id}" for i, p in enumerate(case.programs) for call in p.calls)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(case=cases())
 def test_tokens_are_computed_found_or_computed_again(case: Case) -> None:
     """Of prompt and answer together all tokens but the last one are computed, or found when the call first starts.
@@ -157,7 +157,7 @@ def test_tokens_are_computed_found_or_computed_again(case: Case) -> None:
         assert (again, cached) == (recomputed, 0)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(case=cases())
 def test_seconds_are_service_swaps_or_choices(case: Case) -> None:
     outcome = play(replace(case, control=()))
@@ -208,7 +208,7 @@ def assert_full(engine: ModelledEngine, now: float, end_s: float | None, held_be
     assert sum(blocks_lacking(engine, call_id) for call_id in (first, *running)) > engine.memory.cache.num_free_blocks
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(case=cases())
 def test_no_call_waits_for_what_is_free(case: Case) -> None:
     """The batch is chosen before every step here; otherwise newcomers wait for the next choice."""
@@ -230,7 +230,7 @@ def test_an_engine_with_calls_never_stands_still(case: Case) -> None:
 # --- what the core decides in a simulation it decides anywhere
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(case=cases())
 def test_the_core_replays_a_log_of_several_engines_to_the_same_decisions(case: Case) -> None:
     """Calls that move and engines that fail included. Total work, which only one policy asks for, places nobody."""
@@ -244,7 +244,3 @@ def test_the_core_replays_a_log_of_several_engines_to_the_same_decisions(case: C
             schedulers[engine_id] = Scheduler(case.engine.scheduler, table)
         assert schedulers[engine_id].apply(event) == placed
     assert not table.calls
-
-
-def test_the_strategy_knows_every_policy() -> None:
-    assert {"las", "program_fcfs", "pause_resume", "srpt"} <= set(POLICIES.names)

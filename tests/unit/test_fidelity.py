@@ -13,7 +13,7 @@ from agentix.workload import Call, Program
 from agentix.workload.save import save_programs
 from benchmarks.fidelity.cases import Case, Measured, all_cases
 from benchmarks.fidelity.predict import Paced, predict, simulate
-from benchmarks.fidelity.report import count_within, prediction_table, repeat_table, same_load
+from benchmarks.fidelity.report import count_within, prediction_table, repeat_table
 
 CARD = CalibratedCard(
     model="a-model",
@@ -110,18 +110,17 @@ def test_a_measured_run_reads_back(tmp_path: Path, programs: Path) -> None:
     assert Measured.load(tmp_path / "run.json.gz") == run
 
 
-def test_the_spread_of_repeats_is_range_over_mean(programs: Path) -> None:
+def test_runs_of_one_case_stand_side_by_side_with_their_spread(programs: Path) -> None:
     first = replace(run_at(1.0, programs), jct_s=[10.0] * 4, token_latency_s=[1.0] * 4)
     second = replace(first, case=replace(CASE, repeat=2), jct_s=[30.0] * 4)
     other = replace(first, case=replace(CASE, load=1.3))
-    runs = same_load([first, second, other], CASE)
-    assert [run.case.name for run in runs] == ["react-plas-0.7", "react-plas-0.7-r2"]
-    assert repeat_table(runs).splitlines()[-1] == "| spread | 100 % | 100 % | 0 % | 0 % |"
+    cells = ["react-plas-0.7", "10.0 / 30.0 (100 %)", "10.0 / 30.0 (100 %)", "1000 / 1000 (0 %)", "1000 / 1000 (0 %)"]
+    assert repeat_table([first, other, second]).splitlines()[2:] == [f"| {' | '.join(cells)} |"]
 
 
 def test_every_case_has_a_name_of_its_own_and_repeats_share_programs_and_arrivals() -> None:
     cases = all_cases()
-    assert len({case.name for case in cases}) == len(cases) == 10
+    assert len({case.name for case in cases}) == len(cases) == 12
     repeats = [case for case in cases if case.name.startswith("react-fcfs-1.3")]
+    assert [case.name for case in repeats] == ["react-fcfs-1.3", "react-fcfs-1.3-r2"]
     assert len({(case.seed, case.rate_per_s, case.num_programs) for case in repeats}) == 1
-    assert len(repeats) == 3

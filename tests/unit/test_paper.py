@@ -12,6 +12,7 @@ import pytest
 from agentix.core.events import StepCompleted
 from agentix.workload import Call, Program
 from benchmarks.paper import __main__ as command
+from benchmarks.paper import identical
 from benchmarks.paper import point as point_module
 from benchmarks.paper.figure import Numbers
 from benchmarks.paper.figures import FIGURES
@@ -107,7 +108,8 @@ def test_every_point_is_played_once() -> None:
     assert progress == [(1, 1)]
 
 
-def test_a_figure_at_tiny_size() -> None:
+def test_a_figure_at_tiny_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(identical, "_RATES", (1.2,))
     figure = Identical()
     points = figure.points(0.01)
     assert {point.num_programs for point in points} == {3}
@@ -165,3 +167,16 @@ def test_an_unknown_figure_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(sys, "argv", ["paper", "3"])
     with pytest.raises(SystemExit, match="unknown figure '3'; known: 12, 13, 14"):
         command.main()
+
+
+def test_what_the_figures_need_is_pinned_as_for_the_engine() -> None:
+    """Both lock files go into one environment."""
+    folder = Path(__file__).parents[2] / "requirements"
+    engine, paper = (
+        dict(line.split("==") for line in (folder / name).read_text(encoding="utf-8").splitlines() if "==" in line)
+        for name in ("engine-cpu.txt", "paper.txt")
+    )
+    assert {name: engine[name] for name in paper.keys() & engine.keys()} == {
+        name: paper[name] for name in paper.keys() & engine.keys()
+    }
+    assert {"numpy", "typer", "hatchling"} <= paper.keys() & engine.keys()

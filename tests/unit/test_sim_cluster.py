@@ -102,12 +102,19 @@ def test_calls_that_yielded_nothing_move_and_the_others_are_sent_again(max_bulk_
 
 
 def test_a_prompt_that_is_half_computed_begins_again_elsewhere() -> None:
-    """10 tokens in chunks of 4 take three steps; two were lost."""
-    arrivals = [(0.0, one_call("a", 1, prompt_tokens=10))]
-    played = play(arrivals, [(2.5, EngineFails("engine-0"))], max_batch_tokens=4)
-    assert played.ends_s == {"a": 2.5 + 3.0}
+    """In chunks of 4: "first" computes 20 tokens until 5 s, "a" has found them and computed 4 of 8 more at 6.5 s. On the other
+    engine it finds nothing and computes 28.
+    """
+    programs = []
+    for name, own in (("first", 0), ("a", 8)):
+        parts = (("same", 20), ("own", own))
+        call = Call(call_id=name, parents=(), prompt_tokens=20 + own, output_tokens=1, prompt_parts=parts)
+        programs.append(Program(program_id=name, workload="test", calls=(call,)))
+    arrivals = [(0.0, programs[0]), (5.0, programs[1])]
+    played = play(arrivals, [(6.5, EngineFails("engine-0"))], max_batch_tokens=4)
+    assert played.ends_s == {"first": 5.0, "a": 6.5 + 7.0}
     engines = [*played.simulation.failed_engines, *played.simulation.engines.values()]
-    assert [engine.counts.computed_tokens for engine in engines] == [8, 10]
+    assert [engine.counts.computed_tokens for engine in engines] == [24, 28]
     assert (played.calls["a"].cached_tokens, played.calls["a"].num_preemptions) == (0, 0)
 
 

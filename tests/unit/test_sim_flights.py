@@ -6,6 +6,7 @@ import pytest
 
 from agentix.core.events import StepCompleted
 from agentix.sim.flight import Flight
+from agentix.sim.simulation import EngineFails
 from agentix.workload import Call, Program
 from small_simulation import Played, one_call
 
@@ -47,6 +48,16 @@ def test_a_call_that_runs_starves_in_the_step_in_which_it_does(max_bulk_steps: i
 
 
 @EITHER_WAY
+def test_a_call_that_waits_starves_in_the_step_in_which_it_does(max_bulk_steps: int) -> None:
+    """ "a" sinks at 3 s, "b" at 6 s, and "a" goes on. At 10 s "b" has waited 6 s since 1 s, twice its service of 3 s."""
+    arrivals = [(0.0, one_call("a", 30)), (1.0, one_call("b", 9))]
+    options = {"quanta_s": (3.0,), "starvation_ratio": 2.0, "max_bulk_steps": max_bulk_steps}
+    played = Played(arrivals, policy="mlfq", **options)
+    assert played.placed[2:5] == [(3.0, 1, "quantum"), (6.0, 1, "quantum"), (10.0, 0, "starving")]
+    assert played.preempted_s[:3] == [("a", 3.0), ("b", 6.0), ("a", 10.0)]
+
+
+@EITHER_WAY
 @pytest.mark.parametrize(("arrives_s", "engine_id"), [(5.5, "engine-0"), (9.5, "engine-0"), (10.5, "engine-1")])
 def test_a_balancer_sees_the_blocks_that_steps_in_the_air_have_taken(
     arrives_s: float, engine_id: str, max_bulk_steps: int
@@ -64,3 +75,48 @@ def test_a_balancer_sees_the_blocks_that_steps_in_the_air_have_taken(
         arrivals, policy="fcfs", balancer="prefix_aware", num_engines=2, num_blocks=4, max_bulk_steps=max_bulk_steps
     )
     assert played.story("2/z")[0] == ("CallArrived", arrives_s, engine_id)
+
+
+@EITHER_WAY
+def test_an_answer_is_found_by_the_next_call(max_bulk_steps: int) -> None:
+    """4 + 13 tokens, all but the last one computed: 4 full blocks."""
+    calls = (
+        Call(call_id="a", parents=(), prompt_tokens=4, output_tokens=13),
+        Call(call_id="b", parents=("a",), prompt_tokens=20, output_tokens=1, reused_tokens=17),
+    )
+    played = Played(
+        [(0.0, Program(program_id="p", workload="test", calls=calls))], policy="fcfs", max_bulk_steps=max_bulk_steps
+    )
+    assert played.calls["b"].cached_tokens == 16
+
+
+def runs_beside(output_tokens: int) -> Program:
+    """Two calls at once: "runs" has 30 steps, "waits" so many."""
+    calls = tuple(
+        Call(call_id=name, parents=(), prompt_tokens=1, output_tokens=n) for name, n in (("runs", 30), ("waits", output_tokens))
+    )
+    return Program(program_id="p", workload="test", calls=calls)
+
+
+@EITHER_WAY
+def test_a_call_that_runs_starves_when_its_program_has_waited_elsewhere(max_bulk_steps: int) -> None:
+    """From 0.5 s on "runs" has an engine for itself and sinks at 3.5 s. On the other one "waits" has waited 2.5 s and run for
+    1 s when it ends at 4 s. At 4.5 s that makes 2.5 s of waiting to 1 + 4 s of service: half. At 5.5 s it would be less.
+    """
+    arrivals = [(0.0, one_call("x", 3)), (0.5, runs_beside(1))]
+    options = {"quanta_s": (3.0,), "starvation_ratio": 0.5, "max_bulk_steps": max_bulk_steps}
+    played = Played(arrivals, policy="plas", num_engines=2, **options)
+    assert played.calls["waits"].end_s == 4.0
+    assert played.placed[4:6] == [(3.5, 1, "quantum"), (4.5, 0, "starving")]
+
+
+@EITHER_WAY
+def test_also_when_what_waited_is_lost_with_its_engine(max_bulk_steps: int) -> None:
+    """ "waits" has waited until 9 s, has yielded a token at 10 s and is lost at 10.25 s: 8.75 s of waiting to 1 + 10 s of
+    service at 10.5 s, which is more than 3 to 4; a second later it would be less. It is sent again to a third, idle engine.
+    """
+    arrivals = [(0.0, one_call("x", 9)), (0.0, one_call("y", 5)), (0.5, runs_beside(5))]
+    options = {"quanta_s": (3.0,), "starvation_ratio": 0.75, "preemption": "none", "max_bulk_steps": max_bulk_steps}
+    played = Played(arrivals, [(10.25, EngineFails("engine-0"))], policy="plas", num_engines=3, **options)
+    assert [event[2] for event in played.story("2/waits'")[:1]] == ["engine-1"]
+    assert (10.5, 0, "starving") in played.placed

@@ -11,6 +11,7 @@ from agentix.core.balancers import make_balancer
 from agentix.cost import UnitCost
 from agentix.sim.config import EngineConfig
 from agentix.sim.simulation import Simulation
+from agentix.workload import Call, Program
 from small_simulation import Played, one_call
 
 
@@ -114,13 +115,23 @@ def test_it_is_swapped_if_that_is_what_the_engine_does() -> None:
     assert (played.calls["b"].swap_s, played.counts.recomputed_tokens) == (4.0, 0)
 
 
-def test_a_parked_call_enters_with_a_block_for_its_next_token() -> None:
-    """ "old" is parked with one full block and five tokens known: it needs a second block before it may start."""
-    calls = [(0.0, one_call("old", 4, prompt_tokens=4)), (1.0, one_call("new", 1, prompt_tokens=3))]
-    played = play(calls, preemption="park", num_blocks=3)
-    assert played.preempted_s == [("old", 1.0)]
-    assert played.ends_s == {"new": 2.0, "old": 5.0}
-    assert played.counts.num_evictions == 0
+def test_a_parked_call_that_does_not_get_its_next_block_waits() -> None:
+    """ "kept" holds 1 of 5 blocks and needs a second one, "taken" holds 2; both are parked from 1 s to 2 s for "x" and "y".
+    Then comes "new": it shares the blocks of "taken" and needs the 2 that are free, so "taken" must give way for "kept".
+    But with it go the blocks that "new" was to share: it takes them and the free ones, and none is left.
+    """
+
+    def shared(name: str, prompt_tokens: int, output_tokens: int) -> Program:
+        parts = (("same", 8), ("own", prompt_tokens - 8))
+        call = Call(call_id=name, parents=(), prompt_tokens=prompt_tokens, output_tokens=output_tokens, prompt_parts=parts)
+        return Program(program_id=name, workload="test", calls=(call,))
+
+    calls = [(0.0, one_call("kept", 4, prompt_tokens=4)), (0.0, shared("taken", 8, 3)), (2.0, shared("new", 16, 1))]
+    calls += [(1.0, one_call(name, 1)) for name in ("x", "y")]
+    played = play(calls, quanta_s=(1.0,), preemption="park", prefix_cache=True, max_num_seqs=2, num_blocks=5)
+    assert played.preempted_s == [("kept", 1.0), ("taken", 1.0)]
+    assert (played.counts.num_evictions, played.counts.recomputed_tokens) == (1, 8)
+    assert played.ends_s == {"x": 2.0, "y": 2.0, "new": 3.0, "taken": 5.0, "kept": 6.0}
 
 
 # --- over-provisioning: "stays" and "old" run for a window of 4 steps and sink; "new" takes the place of "old" at 4 s and

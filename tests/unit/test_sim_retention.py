@@ -67,7 +67,7 @@ def test_a_call_that_waits_does_not_end_what_is_kept_while_others_run() -> None:
 
 @pytest.mark.parametrize("max_bulk_steps", [1, 1024])
 def test_a_program_that_is_over_keeps_nothing(max_bulk_steps: int) -> None:
-    """Program "p" has two calls. "a" ends at 2 s beside "x", and 2 of 5 blocks are kept for 2 s; "c" ends on the other engine at
+    """Program "p" has two calls. "a" ends at 2 s beside "x", and 2 of 5 blocks are kept for 2 s. "c" ends elsewhere at
     2.5 s, and with it the program. So "y", which needs 3 blocks, starts with the next step beside "x".
     """
     calls = tuple(Call(call_id=name, parents=(), prompt_tokens=8, output_tokens=1) for name in "ac")

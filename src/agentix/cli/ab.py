@@ -59,8 +59,9 @@ def ab(
     Exits with 1 if a call failed, 2 if a run could not start, 130 if it was interrupted; --resume goes on from there.
 
     \b
-    agentix ab smollm2-135m --workload chat.jsonl.gz:25,react.jsonl.gz:25 --load 0.7,1,1.5 \\
-        --arms stock-fcfs,stock-priority,plas,plas-recompute --out results -- --max-num-seqs 16
+    agentix ab smollm2-135m --workload chat.jsonl.gz:25,react.jsonl.gz:25 \\
+        --arms stock-fcfs,plas,plas-recompute --load 0.7,1,1.5 \\
+        --out results -- --max-num-seqs 16
     """  # noqa: D301  (\b keeps click from reflowing the example)
     require("gateway", "starlette", "uvicorn", "httpx2", "psutil")
     from agentix.ab.config import AbConfig, parse_workload  # noqa: PLC0415 - heavy, and optional for other commands

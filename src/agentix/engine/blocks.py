@@ -49,7 +49,7 @@ class EngineBlocks:
             apply_admission_cap=not is_holder,
             prefill_end=max(request.num_prompt_tokens, request.num_tokens - 1),
         )
-        return int(num_blocks) + (manager.watermark_blocks if request.status != RequestStatus.RUNNING else 0)
+        return int(num_blocks)
 
     def blocks_of(self, call_id: str) -> Sequence[int]:
         """The blocks that the call holds, of all KV groups, without vLLM's placeholder."""
@@ -92,23 +92,32 @@ class EngineRoom(Room):
     ) -> None:
         super().__init__(blocks, core, num_slots, staying=staying, holders=holders)
         self._scheduler = scheduler
+        self._has_taken = bool(staying)
         self.is_short = False
         self.is_expecting = False
-
-    def take(self, call: CallRow) -> bool:
-        """Reserve a slot and blocks. Calls that cannot run need neither; those that stay take what they can get."""
-        if call.call_id in self._staying:
-            needed = self._blocks.blocks_needed(call.call_id)
-            if needed > self._num_free and not self._find_victims(call.call_id, needed):
+        for call_id in staying:  # vLLM serves those that run before it admits others
+            needed = blocks.blocks_needed(call_id)
+            if needed > self._num_free and not self._find_victims(call_id, needed):
                 self.is_short = True
             self._num_free = max(0, self._num_free - needed)
+
+    def take(self, call: CallRow) -> bool:
+        """Reserve a slot and blocks; calls that cannot run now need neither. Admission leaves vLLM's watermark free."""
+        if call.call_id in self._staying:
             return True
-        if not call.running and self.is_blocked(call.call_id):
-            return True
+        margin = 0
+        if not call.running:
+            if self.is_blocked(call.call_id):
+                return True
+            if self._has_taken and self._scheduler.requests[call.call_id].status != RequestStatus.RUNNING:
+                margin = self._scheduler.kv_cache_manager.watermark_blocks
         has_slot = self._num_slots > 0
-        taken = super().take(call)
-        self.is_short = self.is_short or (has_slot and not taken)
-        return taken
+        self._num_free -= margin
+        is_taken = super().take(call)
+        self._num_free += margin
+        self._has_taken = self._has_taken or is_taken
+        self.is_short = self.is_short or (has_slot and not is_taken)
+        return is_taken
 
     def is_blocked(self, call_id: str) -> bool:
         """Whether vLLM would pass by the call in this step."""

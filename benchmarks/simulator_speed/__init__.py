@@ -1,0 +1,1 @@
+"""How fast is the simulator itself? `python -m benchmarks.simulator_speed [CASE ...]`."""
