@@ -9,7 +9,7 @@ ARGS ?=
 # Which figures `make paper` makes, e.g. FIGURE="12 13"; all if none
 FIGURE ?=
 
-.PHONY: help serve paper install install-dev test check lint types contracts unit integration fidelity format clean
+.PHONY: help serve paper speed install install-dev test check lint types contracts unit integration fidelity format clean
 
 help: ## list what can be done here
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -20,6 +20,10 @@ serve: install ## prepare everything and serve a small real model on this machin
 paper: ## redo the paper's evaluation in the simulator, in docs/results/paper/ (FIGURE)
 	@scripts/install.sh paper
 	@$(BIN)/python -m benchmarks.paper $(FIGURE)
+
+speed: ## measure how fast the simulator itself is, in docs/results/simulator-speed.md (half an hour)
+	@scripts/install.sh paper
+	@$(BIN)/python -m benchmarks.simulator_speed
 
 install: ## prepare .venv for running (skips what is done; PYTHON=… picks the interpreter)
 	@scripts/install.sh run

@@ -22,11 +22,12 @@ class Watched(ProgramScheduler):
 
     def schedule(self, *args: Any, **kwargs: Any) -> Any:
         self._running_before = set(self.core.running)
-        self._for_nobody: dict[str, str] = {}
+        self._for_nobody: set[str] = set()
         output = super().schedule(*args, **kwargs)
-        # A call may lose its blocks to one that runs; one that only stands aside does so for a better one that waited.
-        unfounded = {c: why for c, why in self._for_nobody.items() if c in self._parking.parked}
-        assert not unfounded, unfounded
+        blocks = self._parking._blocks
+        num_free = blocks.num_free_blocks - sum(blocks.blocks_needed(r.request_id) for r in self.running if r.is_prefill_chunk)
+        for call_id in self._for_nobody & self._parking.parked.keys():
+            assert blocks.blocks_needed(call_id) > num_free, f"{call_id} is parked, and nobody better waited"
         return output
 
     def _preempt_request(self, request: Any, *args: Any, **kwargs: Any) -> None:
@@ -53,7 +54,7 @@ class Watched(ProgramScheduler):
         if self.settings.scheduler.running_first and not self.core.policy.reranks:
             better = [c for c in better if self.core.level(c) < self.core.level(call_id)]
         if not better:
-            self._for_nobody[call_id] = "parked, and nobody better waited"
+            self._for_nobody.add(call_id)  # fine if it loses its blocks, or lacks one for its next token
 
 
 def validate(engine: Engine) -> None:
@@ -88,16 +89,24 @@ def check_blocks(scheduler: Any) -> None:
 
 
 def check_work_conserving(engine: Engine, output: Any, num_preempted_before: int) -> None:
-    """After a step is scheduled: no slot is left empty while a call could take it."""
-    scheduler, parking = engine.scheduler, engine.scheduler._parking
+    """After a step is scheduled: no slot is left empty while a call could take it.
+
+    Not looked at where the step itself has changed what fits: by preemptions, by prompts that can now be shared, or by
+    having no tokens left for a call.
+    """
+    scheduler, parking, manager = engine.scheduler, engine.scheduler._parking, engine.scheduler.kv_cache_manager
     num_free_slots = parking._num_slots - len(scheduler.running) - scheduler.num_waiting_for_streaming_input
+    has_admitted = output.scheduled_new_reqs or output.scheduled_cached_reqs.resumed_req_ids
     is_full = num_free_slots <= 0 or output.total_num_scheduled_tokens == scheduler.max_num_scheduled_tokens
-    if is_full or scheduler.num_preempted > num_preempted_before:
+    if is_full or has_admitted or scheduler.num_preempted > num_preempted_before:
         return
     num_free = parking._blocks.num_free_blocks
-    idle = [i for i, r in parking.parked.items() if not r.num_output_placeholders]
+    for call_id, request in parking.parked.items():
+        needed = parking._blocks.blocks_needed(call_id)
+        assert request.num_output_placeholders or needed > num_free, f"a slot is empty while {call_id} is parked"
     waiting = [r for r in scheduler.waiting if r.drop_stale_output or not r.num_stale_output_tokens]
     if scheduler.use_v2_model_runner and len(scheduler.running) + len(parking.parked) >= scheduler.max_num_running_reqs:
-        waiting = []
-    idle += [r.request_id for r in waiting[:1]]
-    assert all(parking._blocks.blocks_needed(call_id) > num_free for call_id in idle), "a slot is empty for nothing"
+        waiting = []  # no slot for another state
+    for request in waiting[:1]:
+        needed = parking._blocks.blocks_needed(request.request_id) + manager.watermark_blocks
+        assert needed > num_free, f"a slot is empty while {request.request_id} waits"

@@ -60,6 +60,7 @@ class Predicted:
     """One case. `slowness` is the whole run's; `cached_tokens` are prompt tokens that the simulated prefix cache had."""
 
     name: str
+    started_at: str
     slowness: float
     compared: tuple[Compared, ...]
     cached_tokens: int
@@ -91,6 +92,7 @@ def predict(measured: Measured, programs: Path, card: CalibratedCard) -> Predict
     real = {"jct_s": measured.jct_s, "program_token_latency_s": measured.token_latency_s}
     return Predicted(
         name=measured.case.name,
+        started_at=measured.started_at,
         slowness=slowness(card.cost, ((step, duration_s) for step, _, duration_s in measured.steps)),
         compared=tuple(
             Compared(

@@ -13,15 +13,18 @@ _HEAD = ("JCT mean, s", "JCT P95, s", "token latency mean, ms", "token latency P
 
 
 def prediction_table(predicted: Sequence[Predicted], *, paced: bool) -> str:
-    """Real → predicted and the error per case and number; a miss is bold."""
+    """Real → predicted and the error per case and number, in order of time; a miss is bold."""
 
     def cell(one: Compared) -> str:
         value, error = one.paced if paced else one.predicted, _error(one, paced=paced)
         text = f"{_number(one, one.real)} → {_number(one, value)} ({100 * error:+.0f} %)"
         return text if _is_within(one, error) else f"**{text}**"
 
-    rows = [(each.name, *map(cell, each.compared), f"{each.slowness:.2f}") for each in predicted]
-    return _table(("case", *_HEAD, "slowness"), rows)
+    rows = [
+        (each.name, each.started_at[11:16], *map(cell, each.compared), f"{each.slowness:.2f}")
+        for each in sorted(predicted, key=lambda each: each.started_at)
+    ]
+    return _table(("case", "began", *_HEAD, "slowness"), rows)
 
 
 def repeat_table(runs: Sequence[Measured]) -> str:

@@ -65,7 +65,7 @@ _LARGE_MODELS = tuple(
     Sweep(
         workload="mixed",
         vllm_rates=(0.05, 0.1, 0.2),
-        rates=(0.25, 0.5, 1.0),
+        rates=(0.25, 0.5, 1.0, 2.0),
         window_s=120.0,
         least_programs=24,
         model=model,

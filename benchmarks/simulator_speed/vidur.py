@@ -94,7 +94,7 @@ def _run(python: str, calls: Sequence[tuple[Program, float]], folder: Path) -> d
         writer.writerow(["Date", "Time", "PromptTokenCount", "CompletionTokenCount"])
         for program, arrival_s in calls:
             writer.writerow(["2026-01-01", arrival_s, program.calls[0].prompt_tokens, program.calls[0].max_tokens])
-    command = [python, str(_DRIVER), str(trace), *map(str, formula()), str(folder / "output")]
+    command = [python, "-I", str(_DRIVER), str(trace), *map(str, formula()), str(folder / "output")]
     outcome: dict[str, Any] = json.loads(_check(command, timeout_s=3600).splitlines()[-1])
     return outcome
 

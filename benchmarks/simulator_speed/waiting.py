@@ -7,8 +7,9 @@ import math
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from statistics import fmean, median
-from typing import Any
+from typing import Any, TypeVar
 
 from agentix.core.budget import Slots
 from agentix.core.config import SchedulerConfig
@@ -30,6 +31,8 @@ from agentix.sim.content import Contents, Context
 from agentix.sim.engine import ModelledEngine
 from benchmarks.simulator_speed.programs import cost_model, engine_config
 
+T = TypeVar("T")
+
 NUM_WAITING = (100, 1_000, 10_000, 100_000)
 NUM_SLOTS = 64
 KINDS = ("arrival", "promotion", "step", "finish", "choice", "start")
@@ -44,7 +47,8 @@ _PROMPT_TOKENS = 256
 class Queue:
     """One engine's queue, without the engine: NUM_SLOTS calls run, `num_waiting` wait, one of which starves in each `cycle`.
 
-    Call i arrives half an interval before moment i, and starves a quarter of an interval before moment i + num_waiting.
+    In units of an interval: call i arrives at i + 0.5 and starves at i + 0.75 + num_waiting, where the cycle of call
+    i + num_waiting stands at i + 1 + num_waiting and finds it so.
     `seconds` is what each operation of each kind took.
     """
 
@@ -65,7 +69,7 @@ class Queue:
     def cycle(self) -> None:
         """A call arrives, one starves, all that run are served, the oldest of them finishes, and the starved one starts."""
         arrival = self._next_arrival()
-        now = (self._num_arrived - 1) * self._interval_s
+        now = self._num_arrived * self._interval_s
         self._apply("arrival", arrival)
         # This event changes nothing itself; with it the scheduler learns that time has passed.
         placed = self._apply("promotion", ProgramStarted(now=now, program_id=arrival.program_id))
@@ -76,10 +80,10 @@ class Queue:
         self.scheduler.apply(ProgramEnded(now=now, program_id=over))
         batch = self._time("choice", lambda: self.scheduler.choose(now, Slots(NUM_SLOTS)))
         for call_id in batch.admit:
-            self._time("start", lambda call_id=call_id: self._start(call_id, now))
+            self._time("start", partial(self._start, call_id, now))
 
     def _next_arrival(self) -> CallArrived:
-        name, now = f"call-{self._num_arrived}", max(0.0, self._num_arrived - 0.5) * self._interval_s
+        name, now = f"call-{self._num_arrived}", (self._num_arrived + 0.5) * self._interval_s
         self._num_arrived += 1
         return CallArrived(now=now, call_id=name, program_id=name, attained=_ATTAINED)
 
@@ -90,7 +94,7 @@ class Queue:
     def _apply(self, kind: str, event: Event) -> list[Placed]:
         return self._time(kind, lambda: self.scheduler.apply(event))
 
-    def _time(self, kind: str, do: Callable[[], Any]) -> Any:
+    def _time(self, kind: str, do: Callable[[], T]) -> T:
         began_ns = time.perf_counter_ns()
         outcome = do()
         self.seconds[kind].append((time.perf_counter_ns() - began_ns) * 1e-9)
@@ -98,7 +102,7 @@ class Queue:
 
 
 def core_row(num_waiting: int, *, num_cycles: int) -> dict[str, Any]:
-    """The median cost of each kind of event, and the mean CPU time of a whole cycle, which rare sweeps are part of, in seconds."""
+    """The median time of each kind of event, and the mean CPU time of a cycle with all that is done only now and then."""
     queue = Queue(num_waiting)
     gc.collect()
     began_s = time.process_time()

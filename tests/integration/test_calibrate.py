@@ -22,7 +22,7 @@ def test_a_real_engine_gives_a_card(tmp_path: Path) -> None:
         [sys.executable, "-m", "agentix", "calibrate", BUILT_IN, *options, "--", *vllm],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr

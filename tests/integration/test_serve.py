@@ -20,6 +20,7 @@ import pytest
 
 import agentix.serve
 from agentix.core import ConfigError
+from agentix.core.policies import POLICIES
 from fake_engine import FakeEngine, served
 
 
@@ -152,7 +153,7 @@ async def test_a_taken_port_is_an_error_before_anything_starts() -> None:
         ((), "give either a MODEL"),
         (("m", "--engine-url", "http://x"), "give either a MODEL"),
         (("--engine-url", "localhost:8000"), "url must start with http:// or https://"),
-        (("m", "--policy", "nope"), "unknown policy 'nope'; known: atlas, atlas_exact, fcfs, mlfq, plas, round_robin, srpt"),
+        (("m", "--policy", "nope"), f"unknown policy 'nope'; known: {', '.join(POLICIES.names)}, your_module:YourClass"),
         (("m", "--policy", "srpt"), "needs knowledge of the future"),
         (("m", "--policy", "no_module:X"), "No module named 'no_module'"),
         (("--engine-url", "http://x", "--policy", "fcfs"), "are for engines that agentix starts"),

@@ -32,7 +32,11 @@ class EngineBlocks:
         entering that would soon have to leave.
         """
         request, manager = self._scheduler.requests[call_id], self._manager
-        num_tokens = min(request.num_tokens + request.num_output_placeholders, self._scheduler.max_model_len)
+        num_tokens = min(
+            request.num_tokens + request.num_output_placeholders,
+            request.num_prompt_tokens + request.max_tokens - 1,  # the last token is never computed on
+            self._scheduler.max_model_len,
+        )
         found, num_found = manager.empty_kv_cache_blocks, 0
         is_holder = any(manager.coordinator.get_blocks(call_id))
         if not is_holder:
@@ -93,31 +97,38 @@ class EngineRoom(Room):
         super().__init__(blocks, core, num_slots, staying=staying, holders=holders)
         self._scheduler = scheduler
         self._has_taken = bool(staying)
+        self._has_admitted = False
+        self._watermark: int = scheduler.kv_cache_manager.watermark_blocks
         self.is_short = False
         self.is_expecting = False
-        for call_id in staying:  # vLLM serves those that run before it admits others
+        for call_id in sorted(staying, key=core.key):  # vLLM serves those that run before it admits others
             needed = blocks.blocks_needed(call_id)
             if needed > self._num_free and not self._find_victims(call_id, needed):
                 self.is_short = True
             self._num_free = max(0, self._num_free - needed)
 
     def take(self, call: CallRow) -> bool:
-        """Reserve a slot and blocks; calls that cannot run now need neither. Admission leaves vLLM's watermark free."""
+        """Reserve a slot and blocks; calls that cannot run now need neither."""
         if call.call_id in self._staying:
             return True
-        margin = 0
+        is_admission = False
         if not call.running:
             if self.is_blocked(call.call_id):
                 return True
-            if self._has_taken and self._scheduler.requests[call.call_id].status != RequestStatus.RUNNING:
-                margin = self._scheduler.kv_cache_manager.watermark_blocks
-        has_slot = self._num_slots > 0
+            is_admission = self._scheduler.requests[call.call_id].status != RequestStatus.RUNNING
+        has_slot, margin = self._num_slots > 0, self._margin(is_admission)
         self._num_free -= margin
-        is_taken = super().take(call)
-        self._num_free += margin
-        self._has_taken = self._has_taken or is_taken
-        self.is_short = self.is_short or (has_slot and not is_taken)
-        return is_taken
+        if not super().take(call):
+            self._num_free += margin
+            self.is_short = self.is_short or has_slot
+            return False
+        self._watermark -= margin
+        self._has_taken, self._has_admitted = True, self._has_admitted or is_admission
+        return True
+
+    def _margin(self, is_admission: bool) -> int:
+        """Blocks that vLLM keeps free when it admits calls beside others that run; reserved once."""
+        return self._watermark if self._has_taken and (is_admission or self._has_admitted) else 0
 
     def is_blocked(self, call_id: str) -> bool:
         """Whether vLLM would pass by the call in this step."""

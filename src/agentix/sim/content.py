@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from agentix.core.errors import AgentixError
 
-# More tokens than any context has: `node * KEY_STRIDE + end` is one number per (node, end).
+# More tokens than any context has: `node * KEY_STRIDE + end` is one number per (node, end). Not a power of two: the last bits
+# would be those of `end` alone, and the blocks of all contexts would have to share a few places of a hash table.
 KEY_STRIDE = 2**32 + 2_654_435_769
 
 
