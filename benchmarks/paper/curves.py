@@ -54,9 +54,11 @@ class Sweep:
         )
 
 
-CHAT = Sweep(workload="chat", vllm_rates=(0.25, 0.5, 1.0), rates=(1.0, 2.0, 3.0, 4.0), high_rates=(6.0,))
+CHAT = Sweep(workload="chat", vllm_rates=(0.25, 0.5, 1.0, 2.0), rates=(1.0, 2.0, 3.0, 4.0), high_rates=(6.0,))
 REACT = Sweep(workload="react", vllm_rates=(0.1, 0.2, 0.4), rates=(1.0, 2.0, 3.0, 4.0))
-TREE = Sweep(workload="tree", vllm_rates=(0.04, 0.08, 0.16, 0.32), rates=(0.2, 0.4, 0.8), window_s=150.0, least_programs=24)
+TREE = Sweep(
+    workload="tree", vllm_rates=(0.04, 0.08, 0.16, 0.32), rates=(0.2, 0.4, 0.8, 1.2), window_s=150.0, least_programs=24
+)
 MIXED = Sweep(workload="mixed", vllm_rates=(0.1, 0.2, 0.4), rates=(0.5, 1.0, 1.5, 2.0), high_rates=(3.0,))
 MAIN = (CHAT, REACT, TREE, MIXED)
 OVERLOADED_RATE = 1.5  # of Mixed, in the figures that look into one run
@@ -73,9 +75,8 @@ _LARGE_MODELS = tuple(
     for model in ("llama-3.1-70b", "falcon-180b")
 )
 _RECORDED = (
-    Sweep(workload="sharegpt", vllm_rates=(0.05, 0.1, 0.2), rates=(0.25, 0.5, 1.0), window_s=120.0, least_programs=30),
-    Sweep(workload="bfcl", vllm_rates=(0.1, 0.2, 0.4), rates=(0.5, 1.0, 2.0), window_s=120.0, least_programs=30),
-    Sweep(workload="tot", vllm_rates=(0.04, 0.08, 0.16), rates=(0.15, 0.3), window_s=120.0, least_programs=12),
+    Sweep(workload="sharegpt", vllm_rates=(0.1, 0.2, 0.4, 0.8), rates=(0.5, 1.0, 2.0, 3.0), window_s=120.0, least_programs=30),
+    Sweep(workload="bfcl", vllm_rates=(0.05, 0.1, 0.2, 0.4), rates=(0.5, 1.0, 1.5, 2.0), window_s=120.0, least_programs=30),
 )
 
 

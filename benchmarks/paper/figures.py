@@ -11,6 +11,7 @@ from benchmarks.paper.offline import Offline
 from benchmarks.paper.queueing import Concurrency, Waiting
 from benchmarks.paper.replicas import Balancers, Replicas
 from benchmarks.paper.sharing import Sharing
+from benchmarks.paper.slots import ManySlots
 from benchmarks.paper.swaps import Swaps
 
 _ALL: tuple[Figure, ...] = (
@@ -19,6 +20,7 @@ _ALL: tuple[Figure, ...] = (
     Ratios(),
     Sharing(),
     MeanLatency(),
+    ManySlots(),
     TailLatency(),
     Balancers(),
     Replicas(),

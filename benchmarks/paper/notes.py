@@ -53,13 +53,27 @@ are the same in every figure; `python -m benchmarks.paper.search` compares other
 
 **Slots decide where waiting begins.** A step of {_SLOTS} calls with 1000 tokens of context each takes
 {_decode_ms(_SLOTS):.0f} ms, one of 256, vLLM's default at the time, {_decode_ms(256):.0f} ms: with 256 slots every call is
-slowed down long before one has to wait, and no order makes a difference until deep overload. The paper's figure 5 has
-programs wait for half of their time at half load, so its engine must have been short of room earlier than that; 64 slots
-come near it.
+slowed down long before one has to wait, and order matters later; figure 12b shows by how much. How many slots the paper's
+engines had we do not know; {_SLOTS} is the default of `agentix simulate`.
 
 **Throughput at equal latency** is the rate at which a curve first exceeds a latency, with the logarithm of the latency linear
 between runs. The latency is {MULTIPLE:g} times that of vLLM-opt at the lowest rate of its sweep, one for all systems of
 a panel; figure 12 gives other multiples beside it. ≥ and ≤ mark a ratio of which one rate lies beyond its sweep.
 """
 
-NOTES: dict[str, str] = {}
+NOTES: dict[str, str] = {
+    "12": """
+Why it comes out like this:
+
+- *Mixed*: calls of tree searches fill the slots, and under FCFS every chat and ReAct call stands behind them; ordering by
+  attained service lets the short programs through. MLFQ cannot tell a short program's call from a search's, and swaps.
+- *Chat*: above capacity, least attained service takes in every newcomer before it finishes anybody. There are soon more open
+  conversations than fit the KV cache, each finds its context gone, and the work grows: prefix hits fall. FCFS comes to that
+  too; MLFQ, for which a conversation's next call is as good as a newcomer, does not. This is the policy, not the model:
+  order and which contexts stay must be decided together.
+- *ReAct*: programs are alike, and there is little to order; the gain over vLLM is that of the prefix cache.
+- *Tree*: the same, and what is served first by least service is all searches a little.
+- *vLLM* computes whole prompts in one step, up to 32,768 tokens, in which every running call waits along; its latency rises
+  with load long before its slots are full, so ratios to it are large where prompts are long.
+""",
+}

@@ -64,7 +64,7 @@ class Outcome:
 
     token_latency, jct       of programs: s/token, s
     latency_by_kind          mean token latency of the programs of each kind
-    capacity_per_s           programs per second if all tokens came out as fast as in the middle half of the run
+    capacity_per_s           programs per second if all tokens came out as fast as in the second half of the arrivals
     wait, execute, swap      shares of programs' time in engines, mean over programs
     ratio_by_call, _program  mean wait-to-execution ratio by length, in the bins of CALL_BINS and PROGRAM_BINS
     steady_batch             calls in a step, mean over the time from a third of the arrivals to the last one
@@ -148,7 +148,7 @@ def _outcome(
         },
         jct=summary.distributions["jct_s"],
         makespan_s=makespan_s,
-        capacity_per_s=_capacity_per_s(records, calls, makespan_s),
+        capacity_per_s=_capacity_per_s(records, calls, arrivals_s[-1]),
         hit_rate=prefix_hit_rate(records) or 0.0,
         mean_batch=mean_batch_size(records, busy_s=counts.busy_s) or 0.0,
         wait=_mean(wait_share, records),
@@ -165,11 +165,13 @@ def _outcome(
     )
 
 
-def _capacity_per_s(records: Sequence[ProgramRecord], calls: Sequence[CallRecord], makespan_s: float) -> float:
-    """Output tokens of calls that ended in the middle half of the run, per second, over the tokens of a program."""
-    begin_s, end_s = makespan_s / 4, 3 * makespan_s / 4
-    num_tokens = sum(call.output_tokens or 0 for call in calls if begin_s <= (call.end_s or 0.0) < end_s)
-    return num_tokens / (end_s - begin_s) / (sum(map(_output_tokens, records)) / len(records))
+def _capacity_per_s(records: Sequence[ProgramRecord], calls: Sequence[CallRecord], last_arrival_s: float) -> float:
+    """Output tokens of calls that ended in the second half of the arrivals, per second, over the tokens of a program."""
+    begin_s = last_arrival_s / 2
+    if begin_s == 0:
+        return 0.0
+    num_tokens = sum(call.output_tokens or 0 for call in calls if begin_s <= (call.end_s or 0.0) < last_arrival_s)
+    return num_tokens / begin_s / (sum(map(_output_tokens, records)) / len(records))
 
 
 def _output_tokens(record: ProgramRecord) -> int:

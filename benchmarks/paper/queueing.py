@@ -43,7 +43,7 @@ class Concurrency:
                 f"{batch['MLFQ']:.1f} with MLFQ and {batch['vLLM-opt']:.1f} with vLLM-opt ({more:+.1f}).",
                 holds=more >= 5,
                 why="The slots are full under every order once there are more programs than slots, so that no order can hold "
-                "more calls; the paper's engine was short of memory rather than of slots.",
+                "more calls. The paper's engine may have been short of memory instead.",
             )
         ]
 

@@ -8,15 +8,15 @@ from benchmarks.paper.figure import Finding, Numbers, Panel, scaled
 from benchmarks.paper.point import Point
 from benchmarks.paper.setup import PLAS
 from benchmarks.paper.sweep import Outcomes
-from benchmarks.paper.throughput import Sustained, ratio, sustained
+from benchmarks.paper.throughput import Ratio, Sustained, ratio, sustained
 
 _BALANCERS = ("round_robin", "least_used", "program_affinity")
 _WORKLOAD = "chat"
-_LATENCY = 0.05
+_LATENCY = 0.02  # half as slow again as an engine that is not full
 _NUM_ENGINES = 4
 _NUMBERS_OF_ENGINES = (1, 2, 4, 8)
 _WINDOW_S = 60.0
-_RATES_PER_ENGINE = (2.0, 3.0, 4.0, 6.0)
+_RATES_PER_ENGINE = (2.0, 3.5, 5.0)
 
 
 def _curve(balancer: str, num_engines: int, scale: float) -> list[Point]:
@@ -65,15 +65,15 @@ class Balancers:
         """Affinity against the better of the others."""
         rates = {name: sustained(numbers["latency"], curve) for name, curve in numbers["curves"].items()}
         hits = {name: hit[-1][1] for name, hit in numbers["hit_rate"].items()}
-        ours = rates["program_affinity"]
-        least = min((ratio(ours, rates[name]) for name in ("round_robin", "least_used")), key=lambda ratio: ratio.value)
+        found = {name: ratio(rates["program_affinity"], rates[name]) for name in ("round_robin", "least_used")}
         table = "; ".join(
             f"{name} {rate} programs/s (hits {hits[name]:.0%} at the highest rate)" for name, rate in rates.items()
         )
         return [
             Finding(
-                text=f"Chat on {numbers['num_engines']} engines at {numbers['latency']} s/token: {table}; {least} the better.",
-                holds=least.is_at_least(1.1),
+                text=f"Chat on {numbers['num_engines']} engines at {numbers['latency']} s/token: {table}. Affinity over "
+                f"round-robin {found['round_robin']}, over least-used {found['least_used']}.",
+                holds=max(found.values(), key=_value).is_at_least(1.3) and min(found.values(), key=_value).is_at_least(1.0),
                 why="Affinity saves prefill of long contexts. Where that is a small part of the work, the imbalance it "
                 "brings costs as much.",
             )
@@ -126,3 +126,7 @@ class Replicas:
 
 def _capacities(numbers: Numbers) -> dict[int, Sustained]:
     return {num_engines: sustained(numbers["latency"], curve) for num_engines, curve in numbers["curves"]}
+
+
+def _value(each: Ratio) -> float:
+    return each.value

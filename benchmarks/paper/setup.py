@@ -76,7 +76,7 @@ _CHAT = Chat(human_gap_scale=0.0)
 _GENERATORS: dict[str, ProgramGenerator] = {"chat": _CHAT, "react": React(), "tree": Tree(), "mixed": Mixed(chat=_CHAT)}
 
 # Recorded programs, as a second line where `AGENTIX_TRACE_DIR` holds them.
-TRACES = {"sharegpt": "sharegpt_lengths", "bfcl": "bfcl_multi_turn_oracle", "tot": "tot_game24_nocache"}
+TRACES = {"sharegpt": "sharegpt_lengths", "bfcl": "bfcl_multi_turn_oracle"}
 
 
 def trace_path(workload: str) -> Path | None:

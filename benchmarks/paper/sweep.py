@@ -33,4 +33,4 @@ def play_all(points: Iterable[Point], *, num_processes: int, on_done: Callable[[
 
 
 def _expected_work(point: Point) -> float:
-    return point.num_programs * (10 if point.workload in ("tree", "tot") else 4 if point.workload == "mixed" else 1)
+    return point.num_programs * (10 if point.workload == "tree" else 4 if point.workload == "mixed" else 1)

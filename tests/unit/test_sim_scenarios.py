@@ -80,7 +80,12 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     document = json.loads(out.read_text())
     assert document["config"]["scenario"] == "figure2"
     assert "device" not in document["config"]
-    assert document["config"]["engine"]["scheduler"] == {"quanta_s": [1.0, 2.0, 4.0, 8.0], "starvation_ratio": None}
+    assert document["config"]["engine"]["scheduler"] == {
+        "quanta_s": [1.0, 2.0, 4.0, 8.0],
+        "starvation_ratio": None,
+        "running_first": False,
+        "class_weights": [],
+    }
     assert [(run["policy"], run["total_wait_s"], run["rate"]) for run in document["runs"]] == [
         ("fcfs", 18, None),
         ("plas", 14, None),
