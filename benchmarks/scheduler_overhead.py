@@ -1,8 +1,8 @@
 """What program scheduling costs per step: our plug-in's time in vLLM's scheduler over stock's, without a model.
 
 `python -m benchmarks.scheduler_overhead` runs both schedulers in turns, in one process, in steady decode: a fixed number of
-calls runs, others wait, and a share of those that run end with each step and are replaced by new ones. A step is timed
-from the arrival of its new calls through `schedule` to the end of `update_from_output`. Needs vLLM.
+calls runs, others wait, and a share of those that run ends with each step and is replaced by new ones. A step is timed
+from the arrival of its new calls through `schedule` to the end of `update_from_output`. Needs vLLM; no model is loaded.
 """
 
 from __future__ import annotations
@@ -11,7 +11,121 @@ import argparse
 import gc
 import random
 import statistics
+import sys
 import time
+from pathlib import Path
 from typing import Any
 
-from tests.vllm_scheduler import Engine
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))  # the scheduler without a model is that of the tests
+
+from vllm_runner import STOP_TOKEN  # noqa: E402
+from vllm_scheduler import Engine  # noqa: E402
+
+PARK = {"preemption": "park"}
+PROMPT_TOKENS = 64
+STEP_S = 0.02  # on the clock that the plug-in sees
+
+
+class SteadyDecode:
+    """One scheduler at `num_slots` running and `num_waiting` waiting calls; `step` returns the seconds it took.
+
+    Calls belong to four times as many programs as are active at once, in random order, so that programs come back with
+    the service they have had and all levels are in use. The same seed gives both schedulers the same calls and endings.
+    """
+
+    def __init__(self, agentix: dict[str, Any] | None, num_slots: int, num_waiting: int, ending_share: float) -> None:
+        num_blocks = (num_slots * 2 + 8) * 40  # a call rarely lives for 500 tokens
+        self._engine = Engine(
+            agentix,
+            num_slots=num_slots,
+            num_blocks=num_blocks,
+            block_size=16,
+            max_model_len=4096,
+            max_batch_tokens=8192,
+        )
+        self._random = random.Random(7)
+        self._ending_share = ending_share
+        self._num_calls = 0
+        self._num_active = num_slots + num_waiting
+        self._in_flight: list[Any] = []
+        for _ in range(self._num_active):
+            self._engine.scheduler.add_request(self._make_call())
+
+    @property
+    def num_parks(self) -> int:
+        """How often a call has stood aside so far."""
+        return int(self._engine.scheduler._parking.counts.num_parks)
+
+    def _make_call(self) -> Any:
+        self._num_calls += 1
+        prompt = [self._random.randrange(1, 200) for _ in range(PROMPT_TOKENS)]
+        program = f"program-{self._random.randrange(4 * self._num_active)}"
+        return self._engine.make(f"call-{self._num_calls}", prompt, max_tokens=2000, program=program)
+
+    def step(self) -> float:
+        """One step; another is in flight meanwhile, as in vLLM's engine."""
+        scheduler = self._engine.scheduler
+        arriving = [self._make_call() for _ in range(self._num_active - len(scheduler.requests))]
+        began = time.thread_time()
+        for request in arriving:
+            scheduler.add_request(request)
+        output = scheduler.schedule()
+        scheduled = time.thread_time()
+        self._in_flight.append(output)
+        if len(self._in_flight) < 2:
+            return 0.0
+        oldest = self._in_flight.pop(0)
+        self._engine.now += STEP_S
+        returned = self._engine.returned({i: [self._token()] for i in oldest.num_scheduled_tokens})
+        returning = time.thread_time()
+        scheduler.update_from_output(oldest, returned)
+        return (scheduled - began) + (time.thread_time() - returning)
+
+    def _token(self) -> int:
+        return STOP_TOKEN if self._random.random() < self._ending_share else 1
+
+
+def compare(num_slots: int, num_waiting: int, *, ending_share: float, num_pairs: int, num_steps: int) -> dict[str, Any]:
+    """Both schedulers in turns, `num_steps` steps each time; median and quartiles of the ratios of their median steps."""
+    arms = {"stock": None, "ours": PARK}
+    loads = {name: SteadyDecode(agentix, num_slots, num_waiting, ending_share) for name, agentix in arms.items()}
+    gc.collect()
+    gc.freeze()
+    took: dict[str, list[float]] = {name: [] for name in arms}
+    for pair in range(num_pairs + 1):
+        for name, load in loads.items():
+            steps = [load.step() for _ in range(num_steps)]
+            if pair:  # the first round fills the batch
+                took[name].append(statistics.median(steps))
+    ratios = [ours / stock for ours, stock in zip(took["ours"], took["stock"], strict=True)]
+    low, middle, high = statistics.quantiles(ratios, n=4)
+    return {
+        "running": num_slots,
+        "waiting": num_waiting,
+        "stock_ms": 1000 * statistics.median(took["stock"]),
+        "ours_ms": 1000 * statistics.median(took["ours"]),
+        "ratio": middle,
+        "quartiles": (low, high),
+        "parks_per_step": loads["ours"].num_parks / (num_steps * (num_pairs + 1)),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--waiting", type=int, nargs="*", default=[0, 1000, 10000])
+    parser.add_argument("--running", type=int, default=256)
+    parser.add_argument("--ending-share", type=float, default=0.015, help="of the running calls, per step")
+    parser.add_argument("--pairs", type=int, default=15)
+    parser.add_argument("--steps", type=int, default=100)
+    args = parser.parse_args()
+    print("running waiting  stock ms  ours ms  ratio  (quartiles)     parks/step")
+    for num_waiting in args.waiting:
+        r = compare(args.running, num_waiting, ending_share=args.ending_share, num_pairs=args.pairs, num_steps=args.steps)
+        print(
+            f"{r['running']:7} {r['waiting']:7} {r['stock_ms']:9.3f} {r['ours_ms']:8.3f} {r['ratio']:6.3f}"
+            f"  ({r['quartiles'][0]:.3f}-{r['quartiles'][1]:.3f}) {r['parks_per_step']:10.2f}"
+        )
+
+
+if __name__ == "__main__":
+    main()

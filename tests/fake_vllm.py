@@ -77,6 +77,7 @@ class AsyncScheduler:
         self.use_v2_model_runner = False
         self.requires_kv_delivery = False
         self.finished_recving_kv_req_ids: set[str] = set()
+        self.prev_step_scheduled_req_ids: set[str] = set()
         self.max_model_len = 4096
         self.lora_config: Any = None
         self.kv_cache_manager: Any = None

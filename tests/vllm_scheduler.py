@@ -91,11 +91,9 @@ def make_scheduler(
     scheduler.watermark = watermark
     config.additional_config = {"agentix": dict(agentix or {})}
     spec = FullAttentionSpec(block_size=block_size, num_kv_heads=1, head_size=1, dtype=torch.float32)
-    kv_cache = KVCacheConfig(
-        num_blocks=num_blocks, kv_cache_tensors=[], kv_cache_groups=[KVCacheGroupSpec(["layer"], spec)]
-    )
+    kv_cache = KVCacheConfig(num_blocks=num_blocks, kv_cache_tensors=[], kv_cache_groups=[KVCacheGroupSpec(["layer"], spec)])
     # Grammars are no part of this; the interface takes any object with these two methods.
-    no_grammar = SimpleNamespace(accept_tokens=lambda request, tokens: True, clear_backend=lambda: None)
+    no_grammar = SimpleNamespace(accept_tokens=lambda *_: True, clear_backend=lambda: None)
     with patch.dict(os.environ, {"VLLM_USE_V2_MODEL_RUNNER": "0" if num_states is None else "1"}):
         return scheduler_cls(
             vllm_config=config,
@@ -111,7 +109,7 @@ class Engine:
 
     def __init__(self, agentix: Mapping[str, Any] | None, *, overlap: bool = True, **options: Any) -> None:
         self.now = 100.0
-        plugin.time = SimpleNamespace(monotonic=lambda: self.now)  # type: ignore[attr-defined]
+        plugin.time = SimpleNamespace(monotonic=lambda: self.now)  # type: ignore[attr-defined, assignment]
         self.scheduler = make_scheduler(agentix, **options)
         self.runner = Runner(self.scheduler.block_size, options.get("num_states"))
         self.in_flight: deque[tuple[Any, dict[str, list[int]]]] = deque()
@@ -121,11 +119,11 @@ class Engine:
         self._hasher = get_request_block_hasher(self.scheduler.block_size, sha256)
         self.depth = 2 if overlap else 1
 
-    def add(
+    def make(
         self, request_id: str, prompt: Sequence[int], max_tokens: int, program: str | None = None, *, resumable: bool = False
     ) -> Any:
-        """A request arrives; with `resumable` a streaming-input session, or its next piece."""
-        request = Request(
+        """A request; with `resumable` a streaming-input session, or its next piece."""
+        return Request(
             request_id=request_id,
             prompt_token_ids=list(prompt),
             sampling_params=SamplingParams(max_tokens=max_tokens, stop_token_ids=[STOP_TOKEN], ignore_eos=True),
@@ -135,8 +133,10 @@ class Engine:
             block_hasher=self._hasher,
             resumable=resumable,
         )
-        self.scheduler.add_request(request)
-        return request
+
+    def add(self, *args: Any, **options: Any) -> None:
+        """The request that `make` makes of these arrives."""
+        self.scheduler.add_request(self.make(*args, **options))
 
     def abort(self, request_id: str) -> None:
         """The client has left."""
@@ -161,17 +161,21 @@ class Engine:
             return
         output, sampled = self.in_flight.popleft()
         self.now += STEP_S
-        ids = list(sampled)
-        returned = ModelRunnerOutput(
-            req_ids=ids,
-            req_id_to_index={request_id: index for index, request_id in enumerate(ids)},
-            sampled_token_ids=[sampled[request_id] for request_id in ids],
-        )
-        for outputs in self.scheduler.update_from_output(output, returned).values():
+        for outputs in self.scheduler.update_from_output(output, self.returned(sampled)).values():
             for each in outputs.outputs:
                 self.answers[each.request_id].extend(each.new_token_ids)
                 if each.finish_reason is not None:
                     self.endings[each.request_id].append(str(each.finish_reason))
+
+    @staticmethod
+    def returned(sampled: Mapping[str, list[int]]) -> Any:
+        """What a model runner returns that has sampled these tokens."""
+        ids = list(sampled)
+        return ModelRunnerOutput(
+            req_ids=ids,
+            req_id_to_index={request_id: index for index, request_id in enumerate(ids)},
+            sampled_token_ids=[sampled[request_id] for request_id in ids],
+        )
 
     def run(self, max_steps: int = 5000) -> None:
         """Until nothing is left to do. Fails if that takes more steps than it ever should."""

@@ -106,8 +106,6 @@ class Breakdown:
             Finding(
                 text=f"Choosing batches takes at most {scheduling:.1%} of the device's time (an assumption, not a result: "
                 "2 ms per choice); a program's wait for it counts as waiting.",
-                holds=scheduling < 0.05,
-                why="One choice per 8 steps is assumed; see the setup.",
             ),
         ]
 

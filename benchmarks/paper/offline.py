@@ -53,7 +53,6 @@ class Offline:
         saved = {name: 1 - last["Agentix"] / last[name] for name in ("vLLM-opt", "MLFQ")}
         host = numbers["host_gb"]
         mlfq, ours = host["MLFQ"], host["Agentix"]
-        growth = mlfq[-1][1] / mlfq[0][1] if mlfq[0][1] else math.inf
         return [
             Finding(
                 text=f"{size} programs of Mixed take {last['vLLM-opt']:.0f} s with vLLM-opt, {last['MLFQ']:.0f} s with MLFQ, "
@@ -64,10 +63,8 @@ class Offline:
             ),
             Finding(
                 text=f"KV on the host at its peak, from {mlfq[0][0]} to {size} programs: MLFQ {mlfq[0][1]:.1f} to "
-                f"{mlfq[-1][1]:.1f} GB, Agentix {ours[0][1]:.1f} to {ours[-1][1]:.1f} GB. Nothing fails: the model has "
-                "no bound on host memory.",
-                holds=growth > 1.5 and mlfq[-1][1] > ours[-1][1],
-                why="MLFQ preempts a call only after its own quantum; most calls here end before that.",
+                f"{mlfq[-1][1]:.1f} GB, Agentix {ours[0][1]:.1f} to {ours[-1][1]:.1f} GB. The model has no bound "
+                "on host memory, and 4000 programs were not played.",
             ),
         ]
 

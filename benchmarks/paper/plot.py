@@ -11,8 +11,13 @@ from benchmarks.paper.figure import Panel
 _COLOURS = {
     "vLLM": "#7f7f7f",
     "vLLM-opt": "#1f77b4",
+    "FCFS": "#1f77b4",
     "MLFQ": "#ff7f0e",
     "Agentix": "#2ca02c",
+    "PLAS": "#2ca02c",
+    "ATLAS": "#17becf",
+    "round-robin": "#9467bd",
+    "SRPT": "#d62728",
 }
 _NUM_COLUMNS = 4
 
@@ -54,6 +59,7 @@ def _draw_panel(axis: Any, panel: Panel) -> None:
             places = [group + (index - (len(panel.bars) - 1) / 2) * width for group in range(len(heights))]
             axis.bar(places, [height or 0.0 for height in heights], width, label=label, color=_COLOURS.get(label))
         axis.set_xticks(range(len(panel.groups)), panel.groups)
+        axis.margins(y=0.3)  # room for the legend
     if panel.level is not None:
         axis.axhline(panel.level, color="black", lw=0.7, ls="--")
     if panel.log_x:

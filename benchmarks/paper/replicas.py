@@ -16,7 +16,7 @@ _LATENCY = 0.02  # half as slow again as an engine that is not full
 _NUM_ENGINES = 4
 _NUMBERS_OF_ENGINES = (1, 2, 4, 8)
 _WINDOW_S = 60.0
-_RATES_PER_ENGINE = (2.0, 3.5, 5.0)
+_RATES_PER_ENGINE = (2.0, 4.0, 6.0)
 
 
 def _curve(balancer: str, num_engines: int, scale: float) -> list[Point]:

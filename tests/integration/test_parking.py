@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from types import SimpleNamespace
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agentix.core import CallRow, ProcessTable, ProgramRow, Scheduler, SchedulingPolicy
-from agentix.core.events import from_record
-from agentix.engine.settings import PluginSettings
-from parking_rules import Watched, check_blocks, check_work_conserving, validate
+from agentix.core import CallRow, ProgramRow, SchedulingPolicy
+from parking_rules import Watched, check_work_conserving, validate
 from vllm_runner import answer
 from vllm_scheduler import STEP_S, Engine, PauseState
 

@@ -191,18 +191,21 @@ def blocks_lacking(engine: ModelledEngine, call_id: str) -> int:
     return cache.blocks_needed(call.prompt, call.num_known)
 
 
-def what_is_held(engine: ModelledEngine) -> tuple[int, int, float]:
-    return engine.counts.num_evictions, engine.counts.num_preemptions, engine.memory.next_expiry_s
+def running_calls(engine: ModelledEngine) -> list[str]:
+    return [call_id for call_id in engine.calls if engine.core.table.call(call_id).running]
 
 
-def assert_full(engine: ModelledEngine, now: float, end_s: float | None, held_before: tuple[int, int, float]) -> None:
-    """Nobody waits for a slot and blocks that are free. What was given up while tokens were handed out counts next time."""
+def what_is_held(engine: ModelledEngine) -> Any:
+    return running_calls(engine), engine.counts.num_evictions, engine.memory.next_expiry_s
+
+
+def assert_full(engine: ModelledEngine, now: float, end_s: float | None, held_before: Any) -> None:
+    """Nobody waits for a slot and blocks that are free. What others left or shared in this choice counts in the next."""
     del now
     if end_s is None:
         assert engine.calls == {}
         return
-    running = [call_id for call_id in engine.calls if engine.core.table.call(call_id).running]
-    first = first_waiting(engine)
+    running, first = running_calls(engine), first_waiting(engine)
     if first is None or len(running) == engine.config.max_num_seqs or what_is_held(engine) != held_before:
         return
     assert sum(blocks_lacking(engine, call_id) for call_id in (first, *running)) > engine.memory.cache.num_free_blocks

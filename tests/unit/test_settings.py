@@ -35,7 +35,8 @@ def test_whole_numbers_are_numbers_of_seconds() -> None:
 
 
 def test_an_unknown_setting_is_named_and_the_known_ones_listed() -> None:
-    with pytest.raises(ConfigError, match=r"unknown scheduler setting 'quanta'; known: class_weights, policy, quanta_s, running_first, starvation_ratio"):
+    known = "class_weights, policy, quanta_s, running_first, starvation_ratio"
+    with pytest.raises(ConfigError, match=f"unknown scheduler setting 'quanta'; known: {known}"):
         SchedulerConfig.from_mapping({"policy": "plas", "quanta": [1.0]})
 
 

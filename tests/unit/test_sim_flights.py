@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from agentix.core.events import StepCompleted
@@ -39,7 +41,7 @@ def test_a_call_that_runs_starves_in_the_step_in_which_it_does(max_bulk_steps: i
     has waited 8 s. Starving is waiting 3 times as long as being served: so at 21 s, with 16 s to 5 s, but not at 24 s,
     with 16 s to 8 s. At 33 s it has been served for another 4 s and sinks again, and 8 s of waiting are too few.
     """
-    options = {"steps_per_schedule": 4, "scheduling_s": 8.0, "max_bulk_steps": max_bulk_steps}
+    options: dict[str, Any] = {"steps_per_schedule": 4, "scheduling_s": 8.0, "max_bulk_steps": max_bulk_steps}
     played = Played([(0.0, one_call("a", 12))], policy="mlfq", quanta_s=(4.0,), starvation_ratio=3.0, **options)
     assert played.placed == [(0.0, 0, "arrival"), (12.0, 1, "quantum"), (21.0, 0, "starving"), (33.0, 1, "quantum")]
     assert played.ends_s == {"a": 36.0}
@@ -51,7 +53,7 @@ def test_a_call_that_runs_starves_in_the_step_in_which_it_does(max_bulk_steps: i
 def test_a_call_that_waits_starves_in_the_step_in_which_it_does(max_bulk_steps: int) -> None:
     """ "a" sinks at 3 s, "b" at 6 s, and "a" goes on. At 10 s "b" has waited 6 s since 1 s, twice its service of 3 s."""
     arrivals = [(0.0, one_call("a", 30)), (1.0, one_call("b", 9))]
-    options = {"quanta_s": (3.0,), "starvation_ratio": 2.0, "max_bulk_steps": max_bulk_steps}
+    options: dict[str, Any] = {"quanta_s": (3.0,), "starvation_ratio": 2.0, "max_bulk_steps": max_bulk_steps}
     played = Played(arrivals, policy="mlfq", **options)
     assert played.placed[2:5] == [(3.0, 1, "quantum"), (6.0, 1, "quantum"), (10.0, 0, "starving")]
     assert played.preempted_s[:3] == [("a", 3.0), ("b", 6.0), ("a", 10.0)]
@@ -104,7 +106,7 @@ def test_a_call_that_runs_starves_when_its_program_has_waited_elsewhere(max_bulk
     1 s when it ends at 4 s. At 4.5 s that makes 2.5 s of waiting to 1 + 4 s of service: half. At 5.5 s it would be less.
     """
     arrivals = [(0.0, one_call("x", 3)), (0.5, runs_beside(1))]
-    options = {"quanta_s": (3.0,), "starvation_ratio": 0.5, "max_bulk_steps": max_bulk_steps}
+    options: dict[str, Any] = {"quanta_s": (3.0,), "starvation_ratio": 0.5, "max_bulk_steps": max_bulk_steps}
     played = Played(arrivals, policy="plas", num_engines=2, **options)
     assert played.calls["waits"].end_s == 4.0
     assert played.placed[4:6] == [(3.5, 1, "quantum"), (4.5, 0, "starving")]
@@ -116,7 +118,12 @@ def test_also_when_what_waited_is_lost_with_its_engine(max_bulk_steps: int) -> N
     service at 10.5 s, which is more than 3 to 4; a second later it would be less. It is sent again to a third, idle engine.
     """
     arrivals = [(0.0, one_call("x", 9)), (0.0, one_call("y", 5)), (0.5, runs_beside(5))]
-    options = {"quanta_s": (3.0,), "starvation_ratio": 0.75, "preemption": "none", "max_bulk_steps": max_bulk_steps}
+    options: dict[str, Any] = {
+        "quanta_s": (3.0,),
+        "starvation_ratio": 0.75,
+        "preemption": "none",
+        "max_bulk_steps": max_bulk_steps,
+    }
     played = Played(arrivals, [(10.25, EngineFails("engine-0"))], policy="plas", num_engines=3, **options)
     assert [event[2] for event in played.story("2/waits'")[:1]] == ["engine-1"]
     assert (10.5, 0, "starving") in played.placed

@@ -45,9 +45,13 @@ def test_blocks_that_are_kept_are_free_when_their_time_has_passed(max_bulk_steps
     assert played.started_s == {"a": 0.0, "x": 1.0, "y": 3.0, "b": 51.0}
 
 
-def test_a_call_that_grows_takes_blocks_that_are_kept_before_it_preempts() -> None:
-    """ "x" holds the other 2 of 4 blocks and needs a third at 2 s. It gets the last one of "a"; "b" finds the first."""
-    played = play([(0.0, two_calls(1.5)), (1.0, one_call("x", 3, prompt_tokens=8))], num_blocks=4)
+@pytest.mark.parametrize("steps_per_schedule", [1, 4])
+def test_a_call_that_grows_takes_blocks_that_are_kept_before_it_is_preempted(steps_per_schedule: int) -> None:
+    """ "x" holds the other 2 of 4 blocks and needs a third at 2 s, whether or not a batch is chosen then. It gets the last one
+    of "a"; "b" finds the first.
+    """
+    arrivals = [(0.0, two_calls(1.5)), (1.0, one_call("x", 3, prompt_tokens=8))]
+    played = play(arrivals, num_blocks=4, steps_per_schedule=steps_per_schedule)
     assert (played.calls["x"].end_s, played.calls["x"].num_preemptions) == (4.0, 0)
     assert played.calls["b"].cached_tokens == 4
 
@@ -77,3 +81,19 @@ def test_a_program_that_is_over_keeps_nothing(max_bulk_steps: int) -> None:
     assert played.started_s == {"x": 0.0, "v": 0.5, "a": 1.0, "c": 1.5, "y": 3.0}
     for engine in played.simulation.engines.values():
         assert engine.memory.cache.num_free_blocks == 5
+
+
+@pytest.mark.parametrize("max_bulk_steps", [1, 1024])
+def test_what_was_kept_for_a_call_is_free_when_it_has_come(max_bulk_steps: int) -> None:
+    """Of 6 blocks 2 are kept for "b", which takes 1 at 2 s and shares nothing, and "x" has 1. So at the next choice, at 3 s,
+    there are 4 for "y".
+    """
+    calls = (
+        Call(call_id="a", parents=(), prompt_tokens=8, output_tokens=1, tool_gap_s=1.0),
+        Call(call_id="b", parents=("a",), prompt_tokens=3, output_tokens=5),
+    )
+    program = Program(program_id="p", workload="test", calls=calls)
+    arrivals = [(0.0, program), (0.0, one_call("x", 6)), (1.0, one_call("y", 1, prompt_tokens=15))]
+    options: dict[str, Any] = {"max_num_seqs": 3, "max_bulk_steps": max_bulk_steps}
+    played = Played(arrivals, policy="program_fcfs", num_blocks=6, **options)
+    assert played.started_s == {"a": 0.0, "x": 0.0, "b": 2.0, "y": 3.0}

@@ -39,6 +39,7 @@ _ATTRIBUTES = (
     "lora_config",
     "pause_state",
     "finished_recving_kv_req_ids",
+    "prev_step_scheduled_req_ids",
     "requires_kv_delivery",
     "max_model_len",
     "use_v2_model_runner",

@@ -43,9 +43,7 @@ class Parking:
     `scheduler` is the plug-in; it tells of calls that start, yield and go, and `tell` takes events to the core.
     """
 
-    def __init__(
-        self, scheduler: Any, core: Scheduler, tell: Callable[[Event], None], *, num_states: int | None
-    ) -> None:
+    def __init__(self, scheduler: Any, core: Scheduler, tell: Callable[[Event], None], *, num_states: int | None) -> None:
         self.parked: dict[str, Any] = {}
         self.counts = ParkingCounts()
         self.is_settled = False  # whether the last choice would come out the same
@@ -181,7 +179,7 @@ class Parking:
         if not lora_config or not request.lora_request:
             return True
         loaded = {r.lora_request.lora_int_id for r in self._scheduler.running if r.lora_request}
-        return len(loaded | {request.lora_request.lora_int_id}) <= lora_config.max_loras
+        return bool(len(loaded | {request.lora_request.lora_int_id}) <= lora_config.max_loras)
 
     def _evict(self, call_id: str, now: float) -> None:
         """Take a parked call's blocks, unless something under way needs them.
@@ -197,6 +195,8 @@ class Parking:
         self.counts.num_evictions += 1
         self.counts.evicted_tokens += request.num_computed_tokens
         self.forget(call_id)
+        # It may come back in this very step, and the model runner then needs all its tokens: as in vLLM's `reset_prefix_cache`.
+        scheduler.prev_step_scheduled_req_ids.discard(call_id)
         scheduler._preempt_request(request, now, drop_stale_output=scheduler.requires_kv_delivery)
 
     def _limit(self, num_entering: int, now: float) -> None:

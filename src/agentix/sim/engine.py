@@ -184,6 +184,7 @@ class ModelledEngine:
             self._num_vacant += 1
 
     def _choose(self, now: float) -> None:
+        self.memory.let_go_for(self._batch)
         # A call that entered the batch stays until it has yielded a token: were it sent away before, it could come back
         # for ever and compute the same prompt each time.
         new = {c: call for c, call in self._batch.items() if not call.has_yielded}
@@ -205,8 +206,8 @@ class ModelledEngine:
             self._admit(self.calls[call_id], now)
         self._batch = {c: self.calls[c] for c in batch.run if self._table.calls[c].running} | staying
         self._num_spares, self._num_vacant = self.config.num_spare_calls, 0
-        # A call that did not get in although it was chosen may get in next time.
-        self._is_settled = all(c in self._batch for c in batch.run) and not new and not self.core.policy.reranks
+        # Who enters may free what was kept for it and share blocks that were counted twice, or not get in; so ask again.
+        self._is_settled = not batch.admit and not new and not self.core.policy.reranks
 
     def _admit(self, call: SimCall, now: float) -> bool:
         """Let it enter the batch with blocks for all its known tokens; False if they are too few."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from agentix.core.errors import ConfigError
@@ -178,6 +178,11 @@ class Memory:
         kept = self._kept.pop(program_id, None)
         if kept is not None:
             self.cache.release(kept[1])
+
+    def let_go_for(self, call_ids: Collection[str]) -> None:
+        """Free as much of what is kept as these calls, which run, need for their next tokens."""
+        while self._kept and sum(map(self.blocks_needed, call_ids)) > self.num_free_blocks:
+            self.let_go_of_first()
 
     def let_go_of_first(self) -> bool:
         """Free what would be kept the shortest: blocks are needed now. False if nothing is kept."""
