@@ -11,15 +11,11 @@ import argparse
 import gc
 import random
 import statistics
-import sys
 import time
-from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))  # the scheduler without a model is that of the tests
-
-from vllm_runner import STOP_TOKEN  # noqa: E402
-from vllm_scheduler import Engine  # noqa: E402
+from benchmarks.without_model.runner import STOP_TOKEN
+from benchmarks.without_model.scheduler import Engine
 
 PARK = {"preemption": "park"}
 PROMPT_TOKENS = 64
@@ -43,7 +39,7 @@ class SteadyDecode:
             max_model_len=4096,
             max_batch_tokens=8192,
         )
-        self._random = random.Random(7)
+        self._random = random.Random(7)  # noqa: S311 - not for secrets
         self._ending_share = ending_share
         self._num_calls = 0
         self._num_active = num_slots + num_waiting
@@ -85,18 +81,21 @@ class SteadyDecode:
         return STOP_TOKEN if self._random.random() < self._ending_share else 1
 
 
-def compare(num_slots: int, num_waiting: int, *, ending_share: float, num_pairs: int, num_steps: int) -> dict[str, Any]:
-    """Both schedulers in turns, `num_steps` steps each time; median and quartiles of the ratios of their median steps."""
+def compare(num_slots: int, num_waiting: int, *, ending_share: float, num_rounds: int, num_steps: int) -> dict[str, Any]:
+    """Both schedulers, step by step in turns; median and quartiles over rounds of the ratio of their median steps."""
     arms = {"stock": None, "ours": PARK}
     loads = {name: SteadyDecode(agentix, num_slots, num_waiting, ending_share) for name, agentix in arms.items()}
     gc.collect()
     gc.freeze()
     took: dict[str, list[float]] = {name: [] for name in arms}
-    for pair in range(num_pairs + 1):
-        for name, load in loads.items():
-            steps = [load.step() for _ in range(num_steps)]
-            if pair:  # the first round fills the batch
-                took[name].append(statistics.median(steps))
+    for round_number in range(num_rounds + 1):
+        steps: dict[str, list[float]] = {name: [] for name in arms}
+        for _ in range(num_steps):
+            for name, load in loads.items():
+                steps[name].append(load.step())
+        if round_number:  # the first fills the batch
+            for name in arms:
+                took[name].append(statistics.median(steps[name]))
     ratios = [ours / stock for ours, stock in zip(took["ours"], took["stock"], strict=True)]
     low, middle, high = statistics.quantiles(ratios, n=4)
     return {
@@ -106,21 +105,22 @@ def compare(num_slots: int, num_waiting: int, *, ending_share: float, num_pairs:
         "ours_ms": 1000 * statistics.median(took["ours"]),
         "ratio": middle,
         "quartiles": (low, high),
-        "parks_per_step": loads["ours"].num_parks / (num_steps * (num_pairs + 1)),
+        "parks_per_step": loads["ours"].num_parks / (num_steps * (num_rounds + 1)),
     }
 
 
 def main() -> None:
+    """Parse and run."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--waiting", type=int, nargs="*", default=[0, 1000, 10000])
     parser.add_argument("--running", type=int, default=256)
     parser.add_argument("--ending-share", type=float, default=0.015, help="of the running calls, per step")
-    parser.add_argument("--pairs", type=int, default=15)
+    parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--steps", type=int, default=100)
     args = parser.parse_args()
     print("running waiting  stock ms  ours ms  ratio  (quartiles)     parks/step")
     for num_waiting in args.waiting:
-        r = compare(args.running, num_waiting, ending_share=args.ending_share, num_pairs=args.pairs, num_steps=args.steps)
+        r = compare(args.running, num_waiting, ending_share=args.ending_share, num_rounds=args.rounds, num_steps=args.steps)
         print(
             f"{r['running']:7} {r['waiting']:7} {r['stock_ms']:9.3f} {r['ours_ms']:8.3f} {r['ratio']:6.3f}"
             f"  ({r['quartiles'][0]:.3f}-{r['quartiles'][1]:.3f}) {r['parks_per_step']:10.2f}"

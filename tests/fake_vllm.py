@@ -202,6 +202,6 @@ def plug_in() -> Iterator[ModuleType]:
         for name, attributes in modules.items():
             sys.modules[name] = ModuleType(name)
             vars(sys.modules[name]).update(attributes)
-        for name in ("scheduler", "queue", "parking", "blocks"):
+        for name in ("scheduler", "queue", "parking", "blocks", "room"):
             sys.modules.pop(f"agentix.engine.{name}", None)
         yield importlib.import_module("agentix.engine.scheduler")

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from agentix.core.events import CallPreempted, CallStarted, Event
-from vllm_scheduler import Engine, ProgramScheduler
+from benchmarks.without_model.scheduler import Engine, ProgramScheduler
 
 
 class Watched(ProgramScheduler):

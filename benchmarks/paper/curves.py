@@ -56,9 +56,7 @@ class Sweep:
 
 CHAT = Sweep(workload="chat", vllm_rates=(0.25, 0.5, 1.0, 2.0), rates=(1.0, 2.0, 3.0, 4.0), high_rates=(6.0,))
 REACT = Sweep(workload="react", vllm_rates=(0.1, 0.2, 0.4), rates=(1.0, 2.0, 3.0, 4.0))
-TREE = Sweep(
-    workload="tree", vllm_rates=(0.04, 0.08, 0.16, 0.32), rates=(0.2, 0.4, 0.8, 1.2), window_s=150.0, least_programs=24
-)
+TREE = Sweep(workload="tree", vllm_rates=(0.08, 0.16, 0.32, 0.5), rates=(0.2, 0.4, 0.8, 1.2), window_s=150.0, least_programs=24)
 MIXED = Sweep(workload="mixed", vllm_rates=(0.1, 0.2, 0.4), rates=(0.5, 1.0, 1.5, 2.0), high_rates=(3.0,))
 MAIN = (CHAT, REACT, TREE, MIXED)
 OVERLOADED_RATE = 1.5  # of Mixed, in the figures that look into one run

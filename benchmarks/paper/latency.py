@@ -25,16 +25,17 @@ PAPER_RATIOS: Mapping[str, Mapping[str, float]] = {
     "tree": {"vLLM": 5.0, "vLLM-opt": 2.0, "MLFQ": 2.5},
     "mixed": {"vLLM": 15.0, "vLLM-opt": 4.0, "MLFQ": 5.5},
 }
-# What this simulator is expected to show at least.
-EXPECTED_RATIOS: Mapping[str, Mapping[str, float]] = {
+# The least that this simulator is to show: the shape, if not the paper's numbers.
+AIMS: Mapping[str, Mapping[str, float]] = {
     "chat": {"vLLM": 2.0},
     "react": {"vLLM": 2.0},
-    "tree": {"vLLM": 2.0},
     "mixed": {"vLLM": 4.0, "vLLM-opt": 2.0},
 }
 _WHY = {
-    "tree": "Searches are alike in length, so that attained service hardly tells which is nearer its end: serving the least "
-    "served first then makes all of them end late.",
+    "chat": "Open conversations outgrow the KV cache.",
+    "react": "Programs are alike, and there is little to order.",
+    "tree": "Searches are alike too; serving the least served first then makes all of them end late.",
+    "mixed": "The order is as the paper has it, the distances are about half.",
 }
 
 
@@ -167,8 +168,8 @@ def _compare(name: str, sweep: Mapping[str, Any]) -> Iterable[Finding]:
     curves = sweep["curves"]["mean"]
     latency = MULTIPLE * reference(curves)
     found = ratios(curves, MULTIPLE)
-    expected = EXPECTED_RATIOS.get(sweep["workload"], {}) if sweep["model"] == MODEL else {}
-    paper = PAPER_RATIOS.get(sweep["workload"], {}) if sweep["model"] == MODEL else {}
+    is_main = sweep["model"] == MODEL
+    paper = PAPER_RATIOS.get(sweep["workload"], {}) if is_main else {}
     texts = [f"{each} {label}" + (f" (paper: {paper[label]:g})" if label in paper else "") for label, each in found.items()]
     elsewhere = "; ".join(
         f"at {multiple * reference(curves):.3f} " + ", ".join(map(str, ratios(curves, multiple).values()))
@@ -179,11 +180,17 @@ def _compare(name: str, sweep: Mapping[str, Any]) -> Iterable[Finding]:
     hits = ", ".join(
         f"{label} {run['hit_rate']:.0%}" for label, runs in sweep["runs"].items() for run in runs if run["rate_per_s"] == rate
     )
-    aims = " and ".join(f"{aim:g}× {label}" for label, aim in expected.items())
     yield Finding(
         text=f"**{name}**: at {latency:.3f} s/token Agentix carries {sustained(latency, curves['Agentix'])} programs/s: "
         f"{', '.join(texts)}; {elsewhere}. Prefix hits at {rate:g} programs/s: {hits}."
-        + (f" Expected here: {aims}." if aims else ""),
-        holds=all(found[label].is_at_least(aim) for label, aim in expected.items()) if expected else None,
+        + (_aim(found, AIMS[sweep["workload"]]) if is_main and sweep["workload"] in AIMS else ""),
+        holds=all(found[label].is_at_least(value) for label, value in paper.items()) if paper else None,
         why=_WHY.get(sweep["workload"], ""),
     )
+
+
+def _aim(found: Mapping[str, Ratio], aims: Mapping[str, float]) -> str:
+    """What was aimed at, and whether it is reached."""
+    is_reached = all(found[label].is_at_least(aim) for label, aim in aims.items())
+    text = " and ".join(f"{aim:g}× {label}" for label, aim in aims.items())
+    return f" Our aim of at least {text}: {'reached' if is_reached else 'not reached'}."

@@ -58,7 +58,8 @@ engines had we do not know; {_SLOTS} is the default of `agentix simulate`.
 
 **Throughput at equal latency** is the rate at which a curve first exceeds a latency, with the logarithm of the latency linear
 between runs. The latency is {MULTIPLE:g} times that of vLLM-opt at the lowest rate of its sweep, one for all systems of
-a panel; figure 12 gives other multiples beside it. ≥ and ≤ mark a ratio of which one rate lies beyond its sweep.
+a panel; figure 12 gives other multiples beside it. ≥ and ≤ mark a ratio of which one rate lies beyond its sweep; – one
+of which both do. Other multiples are in the order vLLM, vLLM-opt, MLFQ.
 """
 
 NOTES: dict[str, str] = {
@@ -66,7 +67,9 @@ NOTES: dict[str, str] = {
 Why it comes out like this:
 
 - *Mixed*: calls of tree searches fill the slots, and under FCFS every chat and ReAct call stands behind them; ordering by
-  attained service lets the short programs through. MLFQ cannot tell a short program's call from a search's, and swaps.
+  attained service lets the short programs through. MLFQ cannot tell a short program's call from a search's, and swaps. Above
+  saturation the ratios depend on for how long programs arrive, since only the wait under FCFS grows without bound; the
+  paper's engine may also have been fuller at the same load (figure 5).
 - *Chat*: above capacity, least attained service takes in every newcomer before it finishes anybody. There are soon more open
   conversations than fit the KV cache, each finds its context gone, and the work grows: prefix hits fall. FCFS comes to that
   too; MLFQ, for which a conversation's next call is as good as a newcomer, does not. This is the policy, not the model:

@@ -64,6 +64,7 @@ def _draw_panel(axis: Any, panel: Panel) -> None:
         axis.axhline(panel.level, color="black", lw=0.7, ls="--")
     if panel.log_x:
         axis.set_xscale("log")
+        axis.xaxis.set_minor_formatter("")  # their labels would overlap
     if panel.log_y:
         axis.set_yscale("log")
     else:

@@ -51,8 +51,7 @@ class Sharing:
                     text=f"{name}: within its program {min(within):.0%} to {max(within):.0%} by length of prompt, across "
                     f"programs from {across[0]:.0%} at the shortest to {across[-1]:.0%} at the longest.",
                     holds=min(within) > 0.9 and across[-1] <= across[0],
-                    why="Only full blocks of 16 tokens count, and what a turn adds is no small part of a short prompt. Across "
-                    "ReAct programs the share is that of meeting the same tool set (one of 8) times that of its system prompt.",
+                    why="Only full blocks of 16 tokens count, and what a turn adds is no small part of a short prompt.",
                 )
             )
         return findings

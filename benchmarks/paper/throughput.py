@@ -34,7 +34,7 @@ class Ratio:
     bound: str = ""
 
     def __str__(self) -> str:
-        return f"{self.bound}{self.value:.2f}×"
+        return "–" if self.bound == "?" else f"{self.bound}{self.value:.2f}×"
 
     def is_at_least(self, value: float) -> bool:
         """Whether the ratio is sure to be that large."""

@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agentix.core import CallRow, ProgramRow, SchedulingPolicy
+from benchmarks.without_model.runner import answer
+from benchmarks.without_model.scheduler import STEP_S, Engine, PauseState
 from parking_rules import Watched, check_work_conserving, validate
-from vllm_runner import answer
-from vllm_scheduler import STEP_S, Engine, PauseState
 
 pytestmark = pytest.mark.engine
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from vllm_runner import answer
-from vllm_scheduler import STEP_S, Engine
+from benchmarks.without_model.runner import answer
+from benchmarks.without_model.scheduler import STEP_S, Engine
 
 pytestmark = pytest.mark.engine
 

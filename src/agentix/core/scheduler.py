@@ -99,10 +99,11 @@ class Scheduler:
         active = (calls[key[-1]] for key in self._order)
         self.holding.decide(self.policy, self.table, active, idle=not self._running, now=now)
         run: list[str] = []
+        holding, take = self.holding, budget.take
         for key in self._order:
             call = calls[key[-1]]
-            if self.holding.passes(call):
-                if not budget.take(call):
+            if not holding.held or holding.passes(call):
+                if not take(call):
                     break
                 run.append(call.call_id)
         chosen = set(run)

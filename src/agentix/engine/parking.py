@@ -16,7 +16,8 @@ from vllm.v1.core.sched.interface import PauseState
 
 from agentix.core.events import CallPreempted, CallStarted, Event
 from agentix.core.scheduler import Scheduler
-from agentix.engine.blocks import EngineBlocks, EngineRoom, UpperBound
+from agentix.engine.blocks import EngineBlocks
+from agentix.engine.room import EngineRoom, Gate, QuickRoom
 
 logger = init_logger(f"vllm.{__name__}")
 
@@ -119,42 +120,35 @@ class Parking:
     def _choose(self, now: float) -> None:
         running = {request.request_id: request for request in self._scheduler.running}
         staying = running.keys() & self._new.keys()
-        chosen, room = self._batch(now, running.keys(), staying)
+        gate = Gate(self._scheduler)
+        chosen, victims, is_short = self._batch(now, gate, running.keys(), staying)
         for call_id in sorted(running.keys() - chosen - staying, key=self._core.key):
             self._park(running[call_id], now)
-        victims = room.victims if self._keeps_kv else sorted(self.parked.keys() - chosen, key=self._core.key)
-        for call_id in victims:
+        for call_id in victims if self._keeps_kv else sorted(self.parked.keys() - chosen, key=self._core.key):
             self._evict(call_id, now)
-        entering = [c for c in chosen if c not in running and c not in self.parked and not room.is_blocked(c)]
+        entering = [c for c in chosen - running.keys() - self.parked.keys() if not gate.is_shut(c)]
         have_resumed = [self._resume(c, now) for c in sorted(chosen & self.parked.keys(), key=self._core.key)]
         self._limit(len(entering), now)
         self._overdue = staying - chosen
-        is_final = not (entering or room.is_short or room.is_expecting or self._core.policy.reranks)
+        is_final = not (entering or is_short or gate.is_expecting or self._core.policy.reranks)
         self.is_settled = is_final and all(have_resumed)
 
-    def _batch(self, now: float, running: Set[str], staying: Set[str]) -> tuple[set[str], EngineRoom]:
-        """The calls that shall run, and the room that found who has to give up its blocks for them.
-
-        Counted roughly at first, which is cheap; exactly if blocks may be too few.
-        """
-        scheduler, core = self._scheduler, self._core
+    def _batch(self, now: float, gate: Gate, running: Set[str], staying: Set[str]) -> tuple[set[str], list[str], bool]:
+        """The calls that shall run; those that have to give up their blocks for them; whether somebody still lacks blocks."""
+        scheduler, core, parked = self._scheduler, self._core, self.parked.keys()
         num_slots = self._num_slots - scheduler.num_waiting_for_streaming_input  # such sessions keep their slots
-        rough = UpperBound(self._blocks, (running - staying) | self.parked.keys(), self._num_groups)
-        room = EngineRoom(scheduler, rough, core, num_slots, staying=staying, holders=())
+        quick = QuickRoom(gate, self._blocks, num_slots, staying=staying, parked=parked, num_groups=self._num_groups)
+        chosen = set(core.choose(now, quick).run)
+        if not quick.is_short:
+            return chosen, [], False
+        room = EngineRoom(gate, self._blocks, core, num_slots, staying=staying, holders=(running - staying) | parked)
         chosen = set(core.choose(now, room).run)
-        if room.is_short:
-            holders = (running - staying) | self.parked.keys()
-            room = EngineRoom(scheduler, self._blocks, core, num_slots, staying=staying, holders=holders)
-            chosen = set(core.choose(now, room).run)
-            self._take_holders(chosen, running, room)
-        return chosen, room
-
-    def _take_holders(self, chosen: set[str], running: Set[str], room: EngineRoom) -> None:
-        """Add calls after one that waits in vain for blocks: they may go on with those that they hold."""
-        waiting = {r.request_id for r in self._scheduler.kv_holding_waiting}
-        for call_id in sorted((running | self.parked.keys() | waiting) - chosen, key=self._core.key):
-            if not room.is_blocked(call_id) and room.take(self._core.table.calls[call_id]):
+        # Calls after one that waits in vain for blocks may go on with those that they hold.
+        holding = {r.request_id for r in scheduler.kv_holding_waiting if not gate.is_shut(r.request_id)}
+        for call_id in sorted((running | parked | holding) - chosen, key=core.key):
+            if room.take(core.table.calls[call_id]):
                 chosen.add(call_id)
+        return chosen, room.victims, room.is_short
 
     def _park(self, request: Any, now: float) -> None:
         self._scheduler.running.remove(request)

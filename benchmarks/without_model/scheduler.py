@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-from vllm_runner import STOP_TOKEN, Runner
+from benchmarks.without_model.runner import STOP_TOKEN, Runner
 
 with warnings.catch_warnings():  # what torch says of itself while it loads
     warnings.simplefilter("ignore")
