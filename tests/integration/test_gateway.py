@@ -470,5 +470,5 @@ def test_bad_settings_are_named() -> None:
     with pytest.raises(ConfigError, match="ids must differ"):
         GatewayConfig(engines=twice)
     assert EngineTarget(engine_id="e", url="http://a:1/v1/").url == "http://a:1"
-    with pytest.raises(ConfigError, match="unknown balancer 'x'; known: least_used, program_affinity, round_robin"):
+    with pytest.raises(ConfigError, match="unknown balancer 'x'; known: least_used, power_of_two, prefix_aware, program_affinity, round_robin"):
         create_app(GatewayConfig(engines=twice[:1], balancer="x"))
