@@ -115,7 +115,7 @@ class Engine:
         self.in_flight: deque[tuple[Any, dict[str, list[int]]]] = deque()
         self.answers: dict[str, list[int]] = defaultdict(list)
         self.endings: dict[str, list[str]] = defaultdict(list)
-        self.num_steps_of: Counter[str] = Counter()  # tokens scheduled per request
+        self.num_tokens_of: Counter[str] = Counter()  # tokens that steps were to compute, per request
         self._hasher = get_request_block_hasher(self.scheduler.block_size, sha256)
         self.depth = 2 if overlap else 1
 
@@ -143,17 +143,22 @@ class Engine:
         for request in self.scheduler.finish_requests(request_id, RequestStatus.FINISHED_ABORTED):
             self.endings[request.request_id].append("abort")
 
-    def step(self) -> Any:
-        """Schedule a step if there is work, and take in the oldest output unless another step fits in flight before."""
-        output = None
-        if self.scheduler.has_requests():
-            output = self.scheduler.schedule()
-            self.in_flight.append((output, self.runner.execute(output)))
-            self.num_steps_of.update(output.num_scheduled_tokens)
-            if len(self.in_flight) < self.depth and (output.num_scheduled_tokens or self.scheduler.has_requests()):
-                return output
-        self.take_in()
+    def schedule(self) -> Any:
+        """Schedule a step and let the model runner have it."""
+        output = self.scheduler.schedule()
+        self.in_flight.append((output, self.runner.execute(output)))
+        self.num_tokens_of.update(output.num_scheduled_tokens)
         return output
+
+    def is_deep_enough(self, output: Any) -> bool:
+        """Whether the engine core now waits for the oldest step in flight before it schedules another."""
+        return len(self.in_flight) >= self.depth or not (output.num_scheduled_tokens or self.scheduler.has_requests())
+
+    def step(self) -> None:
+        """One turn of the engine core's loop."""
+        output = self.schedule() if self.scheduler.has_requests() else None
+        if output is None or self.is_deep_enough(output):
+            self.take_in()
 
     def take_in(self) -> None:
         """The oldest output returns."""

@@ -15,6 +15,7 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse, PlainTextResponse, StreamingResponse
 
 from agentix.core import ConfigError, ProcessTable
+from agentix.core.balancers import BALANCERS
 from agentix.gateway import EngineTarget, GatewayConfig, create_app
 from fake_engine import METRICS, USAGE, FakeEngine, served, sse
 
@@ -470,5 +471,5 @@ def test_bad_settings_are_named() -> None:
     with pytest.raises(ConfigError, match="ids must differ"):
         GatewayConfig(engines=twice)
     assert EngineTarget(engine_id="e", url="http://a:1/v1/").url == "http://a:1"
-    with pytest.raises(ConfigError, match="unknown balancer 'x'; known: least_used, power_of_two, prefix_aware, program_affinity, round_robin"):
+    with pytest.raises(ConfigError, match=f"unknown balancer 'x'; known: {', '.join(BALANCERS.names)}"):
         create_app(GatewayConfig(engines=twice[:1], balancer="x"))
