@@ -18,7 +18,7 @@ class Watched(ProgramScheduler):
         self.events: list[Event] = []
         self.num_preempted = 0
         self._started: dict[str, int] = {}  # tokens of output when the call came to run
-        self._parked: dict[str, tuple[int, int]] = {}  # tokens computed and evictions suffered when it was parked
+        self._parked: dict[str, int] = {}  # tokens computed when it was parked; gone with its blocks or its answer's end
         self._running_before: set[str] = set()
         super().__init__(*args, **kwargs)
 
@@ -37,7 +37,12 @@ class Watched(ProgramScheduler):
 
     def _preempt_request(self, request: Any, *args: Any, **kwargs: Any) -> None:
         self.num_preempted += 1
+        self._parked.pop(request.request_id, None)
         super()._preempt_request(request, *args, **kwargs)
+
+    def _handle_stopped_request(self, request: Any) -> Any:
+        self._parked.pop(request.request_id, None)
+        return super()._handle_stopped_request(request)
 
     def _apply(self, event: Event) -> None:
         self.events.append(event)
@@ -46,14 +51,15 @@ class Watched(ProgramScheduler):
         if isinstance(event, CallStarted):
             request = self.requests[event.call_id]
             self._started[event.call_id] = request.num_output_tokens
-            if event.call_id in self._parked and request.num_preemptions == self._parked[event.call_id][1]:
-                assert request.num_computed_tokens == self._parked[event.call_id][0], "a parked call has lost what it had"
+            num_computed_tokens = self._parked.pop(event.call_id, None)
+            if num_computed_tokens is not None:
+                assert request.num_computed_tokens == num_computed_tokens, "a parked call has lost what it had"
         super()._apply(event)
 
     def _check_park(self, call_id: str) -> None:
         request = self.requests[call_id]
         assert request.num_output_tokens > self._started[call_id], "parked before it has yielded a token"
-        self._parked[call_id] = (request.num_computed_tokens, request.num_preemptions)
+        self._parked[call_id] = request.num_computed_tokens
         place = self.core.key(call_id)
         better = [c for c in self.core.order if c not in self._running_before and self.core.key(c) < place]
         if self.settings.scheduler.running_first and not self.core.policy.reranks:
@@ -79,8 +85,7 @@ def validate(engine: Engine) -> None:
     for queue in (scheduler.kv_holding_waiting, scheduler.waiting):
         waiting = [r.request_id for r in queue]
         assert waiting == sorted(waiting, key=scheduler.core.key)
-    num_sessions = scheduler.num_waiting_for_streaming_input
-    assert len(running) + num_sessions <= scheduler._parking._num_slots
+    assert len(running) <= scheduler._parking._num_slots
     if scheduler.use_v2_model_runner:
         assert len(running) + len(parked) + len(scheduler.kv_holding_waiting) <= scheduler.max_num_running_reqs
     check_blocks(scheduler)
@@ -98,12 +103,14 @@ def check_work_conserving(engine: Engine, output: Any, num_preempted_before: int
     """After a step is scheduled: no slot is left empty while a call could take it.
 
     Not looked at where the step itself has changed what fits: by preemptions, by prompts that can now be shared, or by
-    having no tokens left for a call.
+    having no tokens, or no state of the model runner, left for a call.
     """
     scheduler, parking, manager = engine.scheduler, engine.scheduler._parking, engine.scheduler.kv_cache_manager
     num_free_slots = parking._num_slots - len(scheduler.running) - scheduler.num_waiting_for_streaming_input
     has_admitted = output.scheduled_new_reqs or output.scheduled_cached_reqs.resumed_req_ids
     is_full = num_free_slots <= 0 or output.total_num_scheduled_tokens == scheduler.max_num_scheduled_tokens
+    num_states = len(scheduler.running) + len(parking.parked) + len(scheduler.kv_holding_waiting)
+    is_full = is_full or (scheduler.use_v2_model_runner and num_states >= scheduler.max_num_running_reqs)
     if is_full or has_admitted or scheduler.num_preempted > num_preempted_before:
         return
     num_free = parking._blocks.num_free_blocks
@@ -111,8 +118,6 @@ def check_work_conserving(engine: Engine, output: Any, num_preempted_before: int
         needed = parking._blocks.blocks_needed(call_id)
         assert request.num_output_placeholders or needed > num_free, f"a slot is empty while {call_id} is parked"
     waiting = [r for r in scheduler.waiting if r.drop_stale_output or not r.num_stale_output_tokens]
-    if scheduler.use_v2_model_runner and len(scheduler.running) + len(parking.parked) >= scheduler.max_num_running_reqs:
-        waiting = []  # no slot for another state
     for request in waiting[:1]:
         needed = parking._blocks.blocks_needed(request.request_id) + manager.watermark_blocks
         assert needed > num_free, f"a slot is empty while {request.request_id} waits"

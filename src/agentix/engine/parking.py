@@ -7,7 +7,7 @@ preemption: it loses its blocks, and the prefix cache (or a KV connector) brings
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -128,7 +128,7 @@ class Parking:
             self._evict(call_id, now)
         entering = [c for c in chosen - running.keys() - self.parked.keys() if not gate.is_shut(c)]
         have_resumed = [self._resume(c, now) for c in sorted(chosen & self.parked.keys(), key=self._core.key)]
-        self._limit(len(entering), now)
+        self._limit(entering, gate, now)
         self._overdue = staying - chosen
         is_final = not (entering or is_short or gate.is_expecting or self._core.policy.reranks)
         self.is_settled = is_final and all(have_resumed)
@@ -136,7 +136,8 @@ class Parking:
     def _batch(self, now: float, gate: Gate, running: Set[str], staying: Set[str]) -> tuple[set[str], list[str], bool]:
         """The calls that shall run; those that have to give up their blocks for them; whether somebody still lacks blocks."""
         scheduler, core, parked = self._scheduler, self._core, self.parked.keys()
-        num_slots = self._num_slots - scheduler.num_waiting_for_streaming_input  # such sessions keep their slots
+        # Sessions that wait for their clients keep their slots; one that was parked meanwhile takes none from a running call.
+        num_slots = max(self._num_slots - scheduler.num_waiting_for_streaming_input, len(running))
         quick = QuickRoom(gate, self._blocks, num_slots, staying=staying, parked=parked, num_groups=self._num_groups)
         chosen = set(core.choose(now, quick).run)
         if not quick.is_short:
@@ -175,16 +176,24 @@ class Parking:
         loaded = {r.lora_request.lora_int_id for r in self._scheduler.running if r.lora_request}
         return bool(len(loaded | {request.lora_request.lora_int_id}) <= lora_config.max_loras)
 
-    def _evict(self, call_id: str, now: float) -> None:
-        """Take a parked call's blocks, unless something under way needs them.
+    def _worst_parked(self, number: int) -> list[str]:
+        """So many calls that can be evicted, worst first."""
+        evictable = [call_id for call_id, request in self.parked.items() if self._can_evict(request)]
+        return sorted(evictable, key=self._core.key, reverse=True)[:number]
+
+    def _can_evict(self, request: Any) -> bool:
+        """Whether nothing under way needs the parked call's blocks.
 
         That may be a transfer of KV, or the end of a streaming-input session's answer: vLLM would lose a session whose
         answer ends while it has no KV.
         """
+        is_ending = request.resumable and request.num_in_flight_tokens
+        return bool(self._scheduler._request_blocks_can_be_freed(request) and not is_ending)
+
+    def _evict(self, call_id: str, now: float) -> None:
+        """Take a call's blocks, if it is parked and that is possible now."""
         scheduler, request = self._scheduler, self.parked.get(call_id)
-        if request is None or not scheduler._request_blocks_can_be_freed(request):
-            return
-        if request.resumable and request.num_in_flight_tokens:
+        if request is None or not self._can_evict(request):
             return
         self.counts.num_evictions += 1
         self.counts.evicted_tokens += request.num_computed_tokens
@@ -193,19 +202,22 @@ class Parking:
         scheduler.prev_step_scheduled_req_ids.discard(call_id)
         scheduler._preempt_request(request, now, drop_stale_output=scheduler.requires_kv_delivery)
 
-    def _limit(self, num_entering: int, now: float) -> None:
-        """Let vLLM admit so many calls; where the model runner's states are too few for all, the worst parked ones go.
+    def _limit(self, entering: Sequence[str], gate: Gate, now: float) -> None:
+        """Let vLLM admit so many calls: more than were chosen would pass by calls that are parked.
 
-        More than were chosen would pass by calls that are parked.
+        Where the model runner's states are too few for all, the worst parked calls go, and then calls that wait with KV,
+        and so have their states, go first: vLLM admits those before any other.
         """
-        scheduler, num_running = self._scheduler, len(self._scheduler.running)
+        scheduler, num_entering, num_running = self._scheduler, len(entering), len(self._scheduler.running)
         if self._num_states is not None:
-            num_left = self._num_states - num_running - len(scheduler.kv_holding_waiting)
-            for call_id in sorted(self.parked, key=self._core.key)[max(0, num_left - num_entering) :]:
+            holding = [request.request_id for request in scheduler.kv_holding_waiting]
+            num_left = self._num_states - num_running - len(holding) - len(set(entering).difference(holding))
+            for call_id in self._worst_parked(max(0, len(self.parked) - num_left)):
                 self._evict(call_id, now)
-            num_entering = min(num_entering, max(num_left - len(self.parked), 0 if num_running else 1))
-        num_active = num_running + scheduler.num_waiting_for_streaming_input + num_entering
-        scheduler.max_num_active_reqs = min(self._num_slots, num_active)
+            num_short = max(0, len(self.parked) - num_left)
+            if num_short:
+                num_entering = max(num_entering - num_short, min(num_entering, sum(not gate.is_shut(c) for c in holding)))
+        scheduler.max_num_active_reqs = num_running + scheduler.num_waiting_for_streaming_input + num_entering
 
     def _drain(self, now: float) -> None:
         """Serve a pause of vLLM: where calls that hold KV are to be finished, parked ones are among them."""
