@@ -153,7 +153,7 @@ def test_blocks_that_a_transfer_still_needs_are_not_taken(monkeypatch: pytest.Mo
     engine.add("a", prompt_of(12), 8)
     steps(engine, 3)
     may_be_freed = False
-    monkeypatch.setattr(engine.scheduler, "_request_blocks_can_be_freed", lambda request: may_be_freed)
+    monkeypatch.setattr(engine.scheduler, "_request_blocks_can_be_freed", lambda _: may_be_freed)
     engine.add("b", prompt_of(21, first=2), 2)
     steps(engine, 2)
     assert list(engine.scheduler._parking.parked) == ["a"]
