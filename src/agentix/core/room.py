@@ -37,12 +37,14 @@ class Room:
     A call that is taken may use the free blocks and, if they are too few, those of calls that stand after it in the
     order, worst first: the `victims` among `holders`, whose blocks the engine takes. In first-come-first-served order only
     a call that came later is ever a victim. Calls that are `staying` have their slots and blocks and keep them.
+    `is_short` says whether the free blocks were ever too few.
     """
 
     def __init__(
         self, blocks: BlockView, core: Scheduler, num_slots: int, *, staying: Set[str], holders: Iterable[str]
     ) -> None:
         self.victims: list[str] = []
+        self.is_short = False
         self._blocks = blocks
         self._core = core
         self._staying = staying
@@ -67,6 +69,7 @@ class Room:
 
     def _find_victims(self, call_id: str, needed: int) -> bool:
         """Add the worst holders after the call to the victims until the blocks suffice; none if they never do."""
+        self.is_short = True
         if self._by_place is None:
             self._by_place = sorted(self._holders, key=self._core.key)
         holders = self._by_place

@@ -12,10 +12,6 @@ from dataclasses import dataclass
 
 from agentix.core.errors import AgentixError
 
-# More tokens than any context has: `node * KEY_STRIDE + end` is one number per (node, end). Not a power of two: the last bits
-# would be those of `end` alone, and the blocks of all contexts would have to share a few places of a hash table.
-KEY_STRIDE = 2**32 + 2_654_435_769
-
 
 class ContentError(AgentixError):
     """A context of an impossible length."""
@@ -45,23 +41,22 @@ class Context:
         last = bisect_right(self.ends, num_tokens - 1)
         return Context(self.nodes[: last + 1], (*self.ends[:last], num_tokens))
 
-    def block_keys(self, block_size: int, first: int = 0) -> list[int]:
+    def block_keys(self, block_size: int, first: int = 0) -> list[tuple[int, int]]:
         """Keys of the full blocks from number `first` on: equal keys, equal tokens up to the block's end.
 
         A block that is only partly filled has no key; engines do not cache it.
         """
-        return [key for keys in self.key_ranges(block_size, first) for key in keys]
+        return [(node, place) for node, places in self.block_spans(block_size, first) for place in places]
 
-    def key_ranges(self, block_size: int, first: int = 0) -> Iterator[range]:
-        """The same, span by span: whoever looks up keys in order can stop at the first that nobody has."""
-        block_end = (first + 1) * block_size
-        for span in range(bisect_left(self.ends, block_end), len(self.ends)):
-            end = self.ends[span]
-            if end >= block_end:
-                base = self.nodes[span] * KEY_STRIDE
-                in_span = range(base + block_end, base + end + 1, block_size)
-                yield in_span
-                block_end += len(in_span) * block_size
+    def block_spans(self, block_size: int, first: int = 0) -> Iterator[tuple[int, range]]:
+        """The same, node by node: a block is named by the node in which it ends, and its place among those that end there."""
+        span = bisect_left(self.ends, (first + 1) * block_size)
+        num_before = self.ends[span - 1] // block_size if span else 0  # blocks that end in earlier nodes
+        for node, end in zip(self.nodes[span:], self.ends[span:], strict=True):
+            num_blocks = end // block_size
+            if num_blocks > num_before:
+                yield node, range(max(first - num_before, 0), num_blocks - num_before)
+                num_before = num_blocks
 
 
 class Contents:

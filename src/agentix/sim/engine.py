@@ -192,6 +192,7 @@ class ModelledEngine:
         holders = [*(c for c in self._batch if c not in staying), *self._parked]
         room = Room(self.memory, self.core, self.config.max_num_seqs, staying=staying.keys(), holders=holders)
         batch = self.core.choose(now, room)
+        self._is_settled = True  # unless what follows moves somebody
         for call_id in batch.preempt:
             if call_id not in staying:
                 self._preempt(self.calls[call_id], now)
@@ -202,12 +203,17 @@ class ModelledEngine:
             leaving = sorted((c for c in self._parked if c not in admitted), key=self.core.key)
             for call_id in leaving[self.config.num_spare_calls :]:
                 self._evict(self.calls[call_id])
-        for call_id in batch.admit:
-            self._admit(self.calls[call_id], now)
-        self._batch = {c: self.calls[c] for c in batch.run if self._table.calls[c].running} | staying
+        have_entered = [self._admit(self.calls[call_id], now) for call_id in batch.admit]
+        rows = self._table.calls
+        self._batch = {c: self.calls[c] for c in batch.run if rows[c].running} | staying
         self._num_spares, self._num_vacant = self.config.num_spare_calls, 0
-        # Who enters may free what was kept for it and share blocks that were counted twice, or not get in; so ask again.
-        self._is_settled = not batch.admit and not new and not self.core.policy.reranks
+        # The calls that were chosen stand first now, so they would be chosen again; unless others had to be left out for want
+        # of blocks, which whoever enters may free or share, or run only because they had not yielded yet.
+        is_final = not room.is_short and all(have_entered) and new.keys() <= set(batch.run)
+        policy = self.core.policy
+        self._is_settled &= (is_final or not (batch.admit or new)) and not policy.reranks
+        if policy.holds_programs and batch.admit:
+            self._is_settled = False  # whom it holds back may depend on who runs
 
     def _admit(self, call: SimCall, now: float) -> bool:
         """Let it enter the batch with blocks for all its known tokens; False if they are too few."""
@@ -320,7 +326,7 @@ class ModelledEngine:
 
     def _apply(self, event: Event) -> None:
         placed = self.core.apply(event)
-        if placed or not isinstance(event, StepCompleted):
+        if placed or not isinstance(event, StepCompleted | CallStarted | CallPreempted):
             self._is_settled = False
         if self._on_decision is not None:
             self._on_decision(event, placed)

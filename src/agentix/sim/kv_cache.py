@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 
 from agentix.core.errors import InvalidTransition
 from agentix.sim.content import Context
+from agentix.sim.prefix_index import PrefixIndex, for_all
 
 
 @dataclass(slots=True)
@@ -23,9 +25,13 @@ class KVCache:
     """`num_blocks` blocks of `block_size` tokens.
 
     A block is free (nobody holds it) or held by one call or more. A full block that has been computed can be found by its
-    key, and stays so when it is free until it is given out for something else: that is the prefix cache. Free blocks are
+    contents, and stays so when it is free until it is given out for something else: that is the prefix cache. Free blocks are
     given out in the order in which they became free, a call's last block first, so that the beginnings of prompts stay
-    longest. The cost of every method is proportional to the blocks it names.
+    longest. The cost of every method is proportional to the blocks it names, and what is done block by block is left to
+    `map` where all blocks are alike, as they mostly are: this is where a simulation spends most of its time.
+
+    `_states` has per block how many calls hold it or, if none does, minus the number of the chunk of `_free` in which it
+    was freed. A block that was taken back from a chunk, as a hit, is still named there, but its state no longer agrees.
     """
 
     def __init__(self, num_blocks: int, block_size: int, *, prefix_cache: bool = True) -> None:
@@ -34,17 +40,19 @@ class KVCache:
         self.num_blocks = num_blocks
         self.block_size = block_size
         self._prefix_cache = prefix_cache
-        self._holders = [0] * num_blocks
-        self._keys: list[int | None] = [None] * num_blocks
-        self._free: OrderedDict[int, None] = OrderedDict.fromkeys(range(num_blocks))
-        self._by_key: dict[int, int] = {}
-        self._doubles: dict[int, list[int]] = {}  # keys that several blocks have
+        self._states = [-1] * num_blocks
+        self._index = PrefixIndex(num_blocks)
+        self._free: deque[tuple[int, list[int]]] = deque([(1, list(reversed(range(num_blocks))))])  # next block last
+        self._num_chunks = 1  # that there have been
+        self._num_listed = num_blocks  # blocks in the chunks, those taken back included
+        self._num_free = num_blocks
         self._holdings: dict[str, _Holding] = {}
+        self._last_hits: tuple[Context, list[int], int] | None = None  # a call that was found to fit is admitted next
 
     @property
     def num_free_blocks(self) -> int:
         """Blocks that nobody holds, findable or not."""
-        return len(self._free)
+        return self._num_free
 
     def blocks_for(self, num_tokens: int) -> int:
         """Blocks that `num_tokens` take."""
@@ -61,15 +69,16 @@ class KVCache:
 
     def num_holders(self, block: int) -> int:
         """How many calls hold the block."""
-        return self._holders[block]
+        return max(0, self._states[block])
 
     def blocks_needed(self, context: Context, num_tokens: int) -> int:
         """Free blocks that `admit` would use up: new ones, and found ones that nobody holds now."""
-        return self._num_needed(self._hit_blocks(context), num_tokens)
+        hits, num_free = self._hits(context)
+        return self._num_new(hits, num_tokens) + num_free
 
     def hit_tokens(self, context: Context) -> int:
         """Tokens of the prompt that need not be computed. Always less than all: the last one gives the first answer."""
-        return len(self._hit_blocks(context)) * self.block_size
+        return len(self._hits(context)[0]) * self.block_size
 
     def admit(self, call_id: str, context: Context, num_tokens: int) -> int | None:
         """Let a call hold blocks for the first `num_tokens` of its context; returns how many of them are there already.
@@ -78,11 +87,11 @@ class KVCache:
         """
         if call_id in self._holdings:
             raise InvalidTransition(f"call {call_id!r} holds KV blocks already")
-        hits = self._hit_blocks(context)
-        if self._num_needed(hits, num_tokens) > len(self._free):
+        hits, num_free = self._hits(context)
+        num_new = self._num_new(hits, num_tokens)
+        if num_new + num_free > self._num_free:
             return None
-        num_new = max(0, self.blocks_for(num_tokens) - len(hits))
-        self._hold(hits)
+        self._hold(hits, num_free)
         blocks = hits + self._take(num_new)
         self._holdings[call_id] = _Holding(context, blocks, len(hits))
         return len(hits) * self.block_size
@@ -91,17 +100,14 @@ class KVCache:
         """Let the call hold blocks for `num_tokens` in all. False, and nothing changed, if too few are free."""
         holding = self._holding(call_id)
         num_new = self.blocks_for(num_tokens) - len(holding.blocks)
-        if num_new > len(self._free):
+        if num_new > self._num_free:
             return False
         if num_new > 0:
             holding.blocks.extend(self._take(num_new))
         return True
 
     def computed(self, call_id: str, context: Context, num_tokens: int) -> None:
-        """The first `num_tokens` of `context`, which extends the one before, are in the call's blocks: make full ones findable.
-
-        Two calls may compute the same prefix side by side; their blocks stay doubles of one key, either of which is found.
-        """
+        """The first `num_tokens` of `context`, which extends the one before, are there: make full blocks findable."""
         holding = self._holding(call_id)
         holding.context = context
         if not self._prefix_cache:
@@ -109,74 +115,100 @@ class KVCache:
         num_full = min(num_tokens // self.block_size, len(holding.blocks))
         if num_full <= holding.num_keyed:
             return
-        key_of, find = self._keys, self._by_key.setdefault
-        keys = context.prefix(num_full * self.block_size).block_keys(self.block_size, holding.num_keyed)
-        for block, key in zip(holding.blocks[holding.num_keyed : num_full], keys, strict=True):
-            key_of[block] = key
-            found = find(key, block)
-            if found != block:
-                self._doubles.setdefault(key, [found]).append(block)
+        self._last_hits = None
+        self._index.add(holding.blocks[holding.num_keyed : num_full], context, self.block_size, holding.num_keyed)
         holding.num_keyed = num_full
 
     def release(self, call_id: str) -> None:
         """The call holds nothing any more; what it computed can be found until its blocks are given out again."""
         holding = self._holding(call_id)
         del self._holdings[call_id]
-        holders, free = self._holders, self._free
-        for block in reversed(holding.blocks):
-            if holders[block] == 1:
-                holders[block] = 0
-                free[block] = None
-            else:
-                holders[block] -= 1
+        self._last_hits = None
+        states = self._states
+        held = list(map(states.__getitem__, holding.blocks))
+        if held.count(1) == len(held):
+            freed = holding.blocks
+        else:
+            freed = [block for block, num_holders in zip(holding.blocks, held, strict=True) if num_holders == 1]
+            for block in holding.blocks:
+                states[block] -= 1
+        if freed:
+            self._num_chunks += 1
+            self._num_free += len(freed)
+            self._num_listed += len(freed)
+            self._free.append((self._num_chunks, freed))
+            for_all(states.__setitem__, freed, repeat(-self._num_chunks))
+            if self._num_listed > 4 * self.num_blocks:
+                self._forget_taken()
 
-    def _num_needed(self, hits: Sequence[int], num_tokens: int) -> int:
-        num_new = max(0, self.blocks_for(num_tokens) - len(hits))
-        return num_new + list(map(self._holders.__getitem__, hits)).count(0)
+    def _num_new(self, hits: Sequence[int], num_tokens: int) -> int:
+        return max(0, self.blocks_for(num_tokens) - len(hits))
 
-    def _hit_blocks(self, context: Context) -> list[int]:
+    def _hits(self, context: Context) -> tuple[list[int], int]:
+        """The blocks found for a prompt, and how many of them nobody holds."""
         if not self._prefix_cache or not context.num_tokens:
-            return []
-        hits: list[int] = []
-        for keys in context.prefix(context.num_tokens - 1).key_ranges(self.block_size):
-            found = list(map(self._by_key.get, keys))
-            if None in found:
-                hits += found[: found.index(None)]  # type: ignore[arg-type]
-                break
-            hits += found  # type: ignore[arg-type]
-        return hits
+            return [], 0
+        if self._last_hits is None or self._last_hits[0] is not context:
+            hits = self._index.find(context.prefix(context.num_tokens - 1), self.block_size)
+            num_free = sum(map((0).__gt__, map(self._states.__getitem__, hits)))
+            self._last_hits = (context, hits, num_free)
+        return self._last_hits[1:]
 
-    def _hold(self, blocks: Sequence[int]) -> None:
-        holders, free = self._holders, self._free
-        for block in blocks:
-            if holders[block] == 0:
-                del free[block]
-            holders[block] += 1
+    def _hold(self, blocks: Sequence[int], num_free: int) -> None:
+        self._last_hits = None
+        self._num_free -= num_free
+        if num_free == len(blocks):
+            for_all(self._states.__setitem__, blocks, repeat(1))
+        else:
+            for block in blocks:
+                self._states[block] = max(0, self._states[block]) + 1
 
     def _take(self, num_blocks: int) -> list[int]:
         """Give out the blocks that have been free longest; what they held can no longer be found."""
-        popitem, holders, keys, by_key, doubles = self._free.popitem, self._holders, self._keys, self._by_key, self._doubles
+        if num_blocks == 1:
+            return [self._take_one()]
         blocks: list[int] = []
-        for _ in range(num_blocks):
-            block, _ = popitem(last=False)
-            blocks.append(block)
-            holders[block] = 1
-            key = keys[block]
-            if key is not None:
-                keys[block] = None
-                if key in doubles:
-                    self._forget_double(key, block)
-                else:
-                    del by_key[key]
+        states = self._states
+        while (num_missing := num_blocks - len(blocks)) > 0:
+            number, chunk = self._free[0]
+            part = chunk[-num_missing:]
+            del chunk[-num_missing:]
+            self._num_listed -= len(part)
+            part.reverse()
+            there = list(map(states.__getitem__, part))
+            if there.count(-number) == len(part):
+                blocks += part
+            else:
+                blocks += [block for block, state in zip(part, there, strict=True) if state == -number]
+            if not chunk:
+                self._free.popleft()
+        self._num_free -= num_blocks
+        for_all(states.__setitem__, blocks, repeat(1))
+        self._index.forget(blocks)
+        self._last_hits = None
         return blocks
 
-    def _forget_double(self, key: int, block: int) -> None:
-        """The block leaves those of its key, which another of them now answers for."""
-        blocks = self._doubles[key]
-        blocks.remove(block)
-        self._by_key[key] = blocks[0]
-        if len(blocks) == 1:
-            del self._doubles[key]
+    def _take_one(self) -> int:
+        """The same for the commonest number by far: an answer has outgrown its blocks."""
+        state, block = 0, 0
+        while state == 0 or self._states[block] != state:
+            number, chunk = self._free[0]
+            state, block = -number, chunk.pop()
+            self._num_listed -= 1
+            if not chunk:
+                self._free.popleft()
+        self._num_free -= 1
+        self._states[block] = 1
+        self._index.forget((block,))
+        self._last_hits = None
+        return block
+
+    def _forget_taken(self) -> None:
+        """Drop from the chunks the blocks that are no longer free, so that the chunks stay bounded."""
+        states = self._states
+        chunks = [(number, [block for block in chunk if states[block] == -number]) for number, chunk in self._free]
+        self._free = deque((number, chunk) for number, chunk in chunks if chunk)
+        self._num_listed = self._num_free
 
     def _holding(self, call_id: str) -> _Holding:
         try:
@@ -190,22 +222,14 @@ class KVCache:
         for holding in self._holdings.values():
             for block in holding.blocks:
                 holders[block] += 1
+        free = [block for number, chunk in self._free for block in chunk if self._states[block] == -number]
         problems = [
-            (holders == self._holders, "the calls' holdings and the blocks' counts differ"),
-            (all((b in self._free) == (n == 0) for b, n in enumerate(holders)), "a block is both free and held, or neither"),
+            (holders == [max(0, state) for state in self._states], "the calls' holdings and the blocks' counts differ"),
+            (sorted(free) == [b for b, n in enumerate(holders) if n == 0], "a block is both free and held, or neither"),
+            (len(free) == self._num_free, "the free blocks are miscounted"),
+            (sum(len(chunk) for _, chunk in self._free) == self._num_listed, "the blocks of the chunks are miscounted"),
             (all(len(set(h.blocks)) == len(h.blocks) for h in self._holdings.values()), "a call holds a block twice"),
-            (all(self._keys[b] == k for k, b in self._by_key.items()), "a key leads to a block of another key"),
-            (
-                all(
-                    b == self._by_key.get(k) or b in self._doubles.get(k, []) for b, k in enumerate(self._keys) if k is not None
-                ),
-                "a block has a key that does not lead to it",
-            ),
-            (
-                all(len(d) > 1 and all(self._keys[b] == k for b in d) for k, d in self._doubles.items()),
-                "a double of another key, or of none",
-            ),
         ]
-        for holds, message in problems:
-            if not holds:
-                raise InvalidTransition(f"KV cache is inconsistent: {message}")
+        messages = [message for holds, message in problems if not holds] + self._index.problems()
+        if messages:
+            raise InvalidTransition(f"KV cache is inconsistent: {messages[0]}")
