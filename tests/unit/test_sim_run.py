@@ -259,7 +259,7 @@ def call(**fields: Any) -> dict[str, Any]:
             [call(prompt_tokens="ten")],
             "{path}, line 2, program 'bad', call 'c': prompt_tokens must be a whole number, not a string",
         ),
-        ([call(prompt_tokens=0)], "{path}, program 'bad', call 'c': prompt_tokens is 0"),
+        ([call(prompt_tokens=0)], "{path}, line 2, program 'bad', call 'c': prompt_tokens is 0"),
         ([call(parents=["gone"])], "{path}, line 2, program 'bad', call 'c': parent 'gone' does not exist"),
         ([call(), call()], "{path}, line 2, program 'bad', call 'c': call id is used twice"),
         (
@@ -269,7 +269,8 @@ def call(**fields: Any) -> dict[str, Any]:
         ([], "{path}, line 2, program 'bad': calls is empty"),
         (
             [call(prompt_tokens=500_000)],
-            "workload {path}: program '0:bad', call '0/c': 500002 tokens do not fit the KV cache of 449104",
+            "{path}, line 2, program 'bad', call 'c': "
+            "prompt_tokens and output_tokens, 500002, do not fit the KV cache of 449104",
         ),
     ],
 )

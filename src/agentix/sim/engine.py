@@ -6,7 +6,7 @@ It decides nothing about order: that is `agentix.core.Scheduler`, unchanged.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from agentix.core.events import Batch, CallFinished, CallPreempted, CallStarted, Event, Placed, StepCompleted
 from agentix.core.process_table import ProcessTable
@@ -52,6 +52,7 @@ class ModelledEngine:
         self.flight: Flight | None = None
         self._table = table
         self._cost = cost
+        self._block_cost_s = config.block_size * prefill_s_per_token(cost, config.max_batch_tokens)
         self._fails_at_s = fails_at_s
         self._on_decision = on_decision
         self._batch: dict[str, SimCall] = {}
@@ -190,8 +191,17 @@ class ModelledEngine:
         new = {c: call for c, call in self._batch.items() if not call.has_yielded}
         staying = dict(self._batch) if self.config.preemption == "none" else new
         holders = [*(c for c in self._batch if c not in staying), *self._parked]
-        room = Room(self.memory, self.core, self.config.max_num_seqs, staying=staying.keys(), holders=holders)
+        room = Room(
+            self.memory,
+            self.core,
+            self.config.max_num_seqs,
+            staying=staying.keys(),
+            holders=holders,
+            block_cost_s=self._block_cost_s,
+        )
         batch = self.core.choose(now, room)
+        if room.has_refused:
+            batch = self._with_more(batch, room.take_holders(set(holders).difference(batch.run)))
         self._is_settled = True  # unless what follows moves somebody
         for call_id in batch.preempt:
             if call_id not in staying:
@@ -214,6 +224,13 @@ class ModelledEngine:
         self._is_settled &= (is_final or not (batch.admit or new)) and not policy.reranks
         if policy.holds_programs and batch.admit:
             self._is_settled = False  # whom it holds back may depend on who runs
+
+    @staticmethod
+    def _with_more(batch: Batch, call_ids: Sequence[str]) -> Batch:
+        """The batch with these calls after it, which hold KV."""
+        admit = (*batch.admit, *(c for c in call_ids if c not in batch.preempt))
+        preempt = tuple(c for c in batch.preempt if c not in call_ids)
+        return Batch(run=(*batch.run, *call_ids), admit=admit, preempt=preempt)
 
     def _admit(self, call: SimCall, now: float) -> bool:
         """Let it enter the batch with blocks for all its known tokens; False if they are too few."""

@@ -13,12 +13,12 @@ from agentix.core.balancers import make_balancer
 from agentix.core.errors import ConfigError
 from agentix.cost import Roofline, StepCostModel, UnitCost, device_card, model_card, swap_s
 from agentix.metrics import ServiceSummary, Status, Summary, summarise, summarise_service
-from agentix.sim.config import CapacityError, EngineConfig, EngineCounts
+from agentix.sim.config import EngineConfig, EngineCounts
 from agentix.sim.plan import Case, SimulationConfig, is_generated, json_rate
 from agentix.sim.scenarios import find_scenario
 from agentix.sim.simulation import Simulation
 from agentix.sim.timeline import Timeline
-from agentix.workload import Program, TraceError, generate_programs, load_programs, trace_arrivals
+from agentix.workload import Call, Program, TraceError, generate_programs, line_of, load_programs, trace_arrivals
 from agentix.workload.draw import draw_programs
 
 _BURSTS_CV = 3.0  # coefficient of variation of the gaps between "gamma" arrivals
@@ -68,11 +68,13 @@ class CaseResult:
 def run_case(config: SimulationConfig, case: Case, *, with_timeline: bool = False) -> CaseResult:
     """Play one case. The same arguments give the same result. Raises AgentixError for bad input, named."""
     drawn, num_repeated = _draw(config, case)
+    engine = _engine(config, case)
+    _check_fit(config, engine, [program for program, _ in drawn])
     timeline = Timeline() if with_timeline else None
     simulation = Simulation(
         [program for program, _ in drawn],
         [arrival_s for _, arrival_s in drawn],
-        engine=_engine(config, case),
+        engine=engine,
         cost=_cost(config),
         swap_cost=None if config.card else partial(swap_s, device_card(config.device), model_card(config.model)),
         call_overhead_s=config.card.call_overhead_s if config.card else 0.0,
@@ -80,11 +82,8 @@ def run_case(config: SimulationConfig, case: Case, *, with_timeline: bool = Fals
         num_engines=config.num_engines,
         on_decision=timeline.record if timeline is not None else None,
     )
-    try:
-        records = simulation.run()
-    except CapacityError as error:
-        raise CapacityError(f"workload {config.workload or config.scenario}: {error}") from error
-    counts = _sum(engine.counts for engine in simulation.engines.values())
+    records = simulation.run()
+    counts = _sum(engine.counts for engine in (*simulation.engines.values(), *simulation.failed_engines))
     return CaseResult(
         case=case,
         summary=summarise(records),
@@ -148,8 +147,23 @@ def _load(path: str) -> Sequence[Program]:
     for program in programs:
         for call in program.calls:
             if call.prompt_tokens == 0:  # a step computes tokens of the prompt, or there is none
-                raise TraceError("prompt_tokens is 0", path=Path(path), program_id=program.program_id, call_id=call.call_id)
+                raise _trace_error(path, program, call, "prompt_tokens is 0")
     return programs
+
+
+def _check_fit(config: SimulationConfig, engine: EngineConfig, programs: Sequence[Program]) -> None:
+    for program in programs:
+        for call in program.calls:
+            num_tokens = call.prompt_tokens + call.max_tokens
+            if -(-num_tokens // engine.block_size) > engine.num_blocks:
+                problem = f"prompt_tokens and output_tokens, {num_tokens}, do not fit the KV cache of {engine.kv_tokens}"
+                raise _trace_error(config.workload or f"scenario {config.scenario}", program, call, problem)
+
+
+def _trace_error(workload: str, program: Program, call: Call, problem: str) -> TraceError:
+    """An error that names the place: that of a program in a file, or of a generated one."""
+    line = line_of(workload, program.program_id) if Path(workload).is_file() else None
+    return TraceError(problem, path=Path(workload), line=line, program_id=program.program_id, call_id=call.call_id)
 
 
 def _sum(counts: Iterable[EngineCounts]) -> EngineCounts:

@@ -10,7 +10,7 @@ from agentix.workload.arrivals import gamma_arrivals, poisson_arrivals, trace_ar
 from agentix.workload.check import check_program
 from agentix.workload.errors import TraceError
 from agentix.workload.generate import GENERATORS, ProgramGenerator, generate_programs
-from agentix.workload.load import load_programs
+from agentix.workload.load import line_of, load_programs
 from agentix.workload.parts import CallParts, Part, Parts, answer_part, program_parts, prompt_parts
 from agentix.workload.save import save_programs
 from agentix.workload.trace import Call, Message, Program, full_messages, thread_ids
@@ -30,6 +30,7 @@ __all__ = [
     "full_messages",
     "gamma_arrivals",
     "generate_programs",
+    "line_of",
     "load_programs",
     "poisson_arrivals",
     "program_parts",

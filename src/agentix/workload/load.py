@@ -30,6 +30,14 @@ def load_programs(path: Path | str) -> tuple[Program, ...]:
     return tuple(programs)
 
 
+def line_of(path: Path | str, program_id: str) -> int | None:
+    """The line where a program of a readable trace file stands, for errors that are found later; None if it is not there."""
+    for number, text in _lines(Path(path)):
+        if parse_program(text, Place(Path(path), number)).program_id == program_id:
+            return number
+    return None
+
+
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     """Non-blank lines with their numbers, from 1. Raises TraceError for what is not readable text."""
     number = 0
