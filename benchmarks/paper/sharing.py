@@ -72,7 +72,7 @@ def _shares(programs: Sequence[Program]) -> dict[str, list[float | None]]:
     within: list[list[float]] = [[] for _ in _BINS]
     across: list[list[float]] = [[] for _ in _BINS]
     for i, own in enumerate(prompts):
-        seen: set[int] = set()
+        seen: set[tuple[int, int]] = set()
         for j, prompt in enumerate(own):
             place = next((k for k, bound in enumerate(_BINS) if len(prompt) * _BLOCK <= bound), None)
             if prompt and place is not None:
@@ -84,14 +84,14 @@ def _shares(programs: Sequence[Program]) -> dict[str, list[float | None]]:
     return {"within": [_mean(v) for v in within], "across": [_mean(v) for v in across]}
 
 
-def _keys(contents: Contents, parts: Parts) -> list[int]:
+def _keys(contents: Contents, parts: Parts) -> list[tuple[int, int]]:
     context = Context()
     for name, num_tokens in parts:
         context = contents.extend(context, name, num_tokens)
     return context.block_keys(_BLOCK)
 
 
-def _found(prompt: Sequence[int], seen: set[int]) -> float:
+def _found(prompt: Sequence[tuple[int, int]], seen: set[tuple[int, int]]) -> float:
     """Equal keys mean equal prefixes, so what is found is a prefix."""
     return sum(key in seen for key in prompt) / len(prompt)
 
