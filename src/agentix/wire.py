@@ -14,6 +14,7 @@ PARENT_HEADER = "x-agentix-parent"
 CALL_HEADER = "x-agentix-call"
 ENGINE_HEADER = "x-agentix-engine"
 SESSION_HEADER = "x-session-id"
+PRIORITY_HEADER = "x-vllm-priority"
 REQUEST_ID_HEADER = "x-request-id"
 
 # vLLM accepts scalars and flat lists alone in `vllm_xargs`, so a program's totals travel as one key each.
@@ -24,6 +25,7 @@ _XARGS = {
     "path_s": "agentix_path_s",
 }
 _CLASS_XARG = "agentix_class"
+LAST_CALL_XARG = "agentix_last_call"
 
 
 def attained_to_xargs(attained: Attained) -> dict[str, float | str]:
@@ -42,3 +44,8 @@ def attained_from_xargs(xargs: Mapping[str, Any] | None) -> Attained | None:
     if not isinstance(program_class, str):
         program_class = None
     return Attained(**values, program_class=program_class) if values or program_class else None
+
+
+def is_last_call(xargs: Mapping[str, Any] | None) -> bool:
+    """Whether a client says in a call's `vllm_xargs` that its program ends with it."""
+    return any((xargs or {}).get(name) in (True, 1) for name in (LAST_CALL_XARG, "is_last_step"))  # the second is Continuum's

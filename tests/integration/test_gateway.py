@@ -6,67 +6,30 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass
 from typing import Any
 
 import httpx2
 import pytest
-from starlette.applications import Starlette
 from starlette.responses import JSONResponse, PlainTextResponse, StreamingResponse
 
-from agentix.core import ConfigError, ProcessTable
+from agentix.core import ConfigError
 from agentix.core.balancers import BALANCERS
 from agentix.gateway import EngineTarget, GatewayConfig, create_app
 from fake_engine import METRICS, USAGE, FakeEngine, served, sse
+from gateway_system import CHAT, System, eventually, gateway
 
-CHAT = {"model": "fake", "messages": [{"role": "user", "content": "hi"}]}
 SERVICE_S = (METRICS["time_to_first_token_ms"] + METRICS["generation_time_ms"]) / 1000
 WAITING_S = METRICS["queue_time_ms"] / 1000
-
-
-@dataclass
-class System:
-    """A gateway with two engines behind it."""
-
-    client: httpx2.AsyncClient
-    engines: list[FakeEngine]
-    app: Starlette
-
-    @property
-    def table(self) -> ProcessTable:
-        table = self.app.state.table
-        assert isinstance(table, ProcessTable)
-        return table
-
-    async def chat(self, headers: dict[str, str] | None = None, **body: Any) -> httpx2.Response:
-        return await self.client.post("/v1/chat/completions", json={**CHAT, **body}, headers=headers)
-
-    async def program(self, program_id: str) -> Any:
-        return (await self.client.get(f"/v1/programs/{program_id}")).json()
 
 
 @pytest.fixture
 async def start() -> AsyncIterator[Callable[..., Any]]:
     async with AsyncExitStack() as stack:
 
-        async def start(*engines: FakeEngine, plugin: bool = True, extra: tuple[str, ...] = (), **config: Any) -> System:
-            urls = [*extra, *[await stack.enter_async_context(served(e.app)) for e in engines]]
-            targets = tuple(EngineTarget(engine_id=f"e{i}", url=u, plugin=plugin) for i, u in enumerate(urls))
-            app = create_app(GatewayConfig(engines=targets, **{"health_period_s": 0.05, **config}))
-            url = await stack.enter_async_context(served(app))
-            client = await stack.enter_async_context(httpx2.AsyncClient(base_url=url, trust_env=False))
-            return System(client, list(engines), app)
+        async def start(*engines: FakeEngine, plugin: bool = True, **config: Any) -> System:
+            return await stack.enter_async_context(gateway(*engines, plugin=plugin, **config))
 
         yield start
-
-
-async def eventually(condition: Callable[[], bool]) -> None:
-    """Wait until `condition` holds; fail if it never does."""
-    for _ in range(500):
-        if condition():
-            return
-        await asyncio.sleep(0.01)
-    pytest.fail("the condition never came true")
 
 
 async def leave(call: asyncio.Task[Any]) -> None:
@@ -131,14 +94,19 @@ async def test_identity_precedence_and_what_the_engine_gets(start: Callable[...,
         "agentix_critical_path_s": SERVICE_S,
         "agentix_path_s": SERVICE_S,
     }
+    await system.chat({"X-Agentix-Program": "own", "X-Dynamo-Session-Final": "true"})
+    assert engine.last_body["vllm_xargs"]["agentix_last_call"] is True
 
 
-async def test_an_anonymous_call_is_a_program_of_its_own_and_leaves_no_row(start: Callable[..., Any]) -> None:
+async def test_an_anonymous_call_is_a_program_of_its_own_until_it_is_forgotten(start: Callable[..., Any]) -> None:
     engine = FakeEngine()
-    system = await start(engine)
+    system = await start(engine, program_idle_s=0.2)
+    await system.chat()
     await system.chat()
     assert "x-session-id" not in engine.last_headers
-    assert (await system.client.get("/v1/programs")).json()["data"] == []
+    rows = (await system.client.get("/v1/programs")).json()["data"]
+    assert [(row["id"].startswith("anonymous-"), row["num_finished"]) for row in rows] == [(True, 1), (True, 1)]
+    await eventually(lambda: not system.table.rows)
 
 
 async def test_a_foreign_engine_gets_nothing_it_might_refuse(start: Callable[..., Any]) -> None:
@@ -175,6 +143,7 @@ async def test_query_and_repeated_headers_pass_unchanged(start: Callable[..., An
         system = await start(extra=(url,), health_period_s=60)
         headers = [("X-Mine", "1"), ("X-Mine", "2"), ("Host", "x/admin?")]
         response = await system.client.post("/v1/completions?a=1&a=%202", headers=headers, json={})
+    paths = [p for p in paths if p[0] not in {"/health", "/v1/models"}]
     assert paths[-1] == ("/v1/completions", b"a=1&a=%202", [b"1", b"2"])
     assert [c.split(";")[0] for c in response.headers.get_list("set-cookie")] == ["a=1", "b=2"]
 

@@ -12,21 +12,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentix.core.events import Attained
-from agentix.gateway.accounting import Account, StreamAccount, read_account, read_json
-from agentix.gateway.errors import HTTPError
-from agentix.gateway.identity import Identity, identify
-from agentix.gateway.upstream import client_headers, estimate_tokens, upstream_headers
+from agentix.gateway.accounting import Account, parse_json, read_account
+from agentix.gateway.apis import APIS
+from agentix.gateway.events import EventStream
+from agentix.gateway.identity import Identity
+from agentix.gateway.prompt_length import PromptLength, tokens_by_rule
+from agentix.gateway.upstream import client_headers, upstream_headers
 from agentix.wire import attained_from_xargs, attained_to_xargs
 from fake_engine import METRICS, USAGE, sse
 
-ACCOUNT = Account(service_s=2.0, waiting_s=0.25, output_tokens=3)
+CHAT = APIS[0]
+ACCOUNT = Account(service_s=2.0, waiting_s=0.25, prompt_tokens=7, output_tokens=3)
 USAGE_EVENT = sse({"choices": [], "usage": USAGE, "metrics": METRICS})
 STREAM = sse({"choices": [{"delta": {"content": 'a\n\n"usage": {'}}]}) + USAGE_EVENT + b"data: [DONE]\n\n"
 
 
 @given(st.lists(st.integers(0, len(STREAM)), max_size=8), st.booleans())
 def test_a_stream_is_read_the_same_however_it_is_cut(cuts: list[int], keep: bool) -> None:
-    stream = StreamAccount(keep_usage=keep)
+    stream = EventStream(CHAT, keep_usage=keep)
     edges = [0, *sorted(cuts), len(STREAM)]
     passed = b"".join(e for a, b in itertools.pairwise(edges) for e in stream.feed(STREAM[a:b])) + stream.close()
     assert passed == (STREAM if keep else STREAM.replace(USAGE_EVENT, b""))
@@ -35,7 +38,7 @@ def test_a_stream_is_read_the_same_however_it_is_cut(cuts: list[int], keep: bool
 
 
 def test_events_with_carriage_returns_and_without_a_last_blank_line() -> None:
-    stream = StreamAccount(keep_usage=False)
+    stream = EventStream(CHAT, keep_usage=False)
     crlf = USAGE_EVENT.replace(b"\n", b"\r\n")
     assert list(stream.feed(b"data: {}\r\n\r\n" + crlf + b"data: tail")) == [b"data: {}\r\n\r\n"]
     assert stream.close() == b"data: tail"
@@ -45,17 +48,17 @@ def test_events_with_carriage_returns_and_without_a_last_blank_line() -> None:
 
 @given(st.binary(max_size=200))
 def test_bytes_that_are_not_events_pass_untouched(data: bytes) -> None:
-    stream = StreamAccount(keep_usage=False)
+    stream = EventStream(CHAT, keep_usage=False)
     assert b"".join(stream.feed(data)) + stream.close() == data
 
 
 @pytest.mark.parametrize("event", [b'data: [{"usage": {}}]\n\n', b'data: {"usage": {' + b'"x":{' * 100_000 + b"\n\n"])
 def test_events_that_only_look_like_usage_pass(event: bytes) -> None:
-    assert list(StreamAccount(keep_usage=False).feed(event)) == [event]
+    assert list(EventStream(CHAT, keep_usage=False).feed(event)) == [event]
 
 
 def test_a_large_event_in_small_pieces_takes_no_quadratic_search() -> None:
-    stream, piece = StreamAccount(keep_usage=False), b"x" * 1448
+    stream, piece = EventStream(CHAT, keep_usage=False), b"x" * 1448
     began = time.perf_counter()
     for _ in range(700):
         assert list(stream.feed(piece)) == []
@@ -64,7 +67,7 @@ def test_a_large_event_in_small_pieces_takes_no_quadratic_search() -> None:
 
 def test_usage_beside_a_choice_is_never_left_out() -> None:
     event = sse({"choices": [{"delta": {}}], "usage": USAGE})
-    assert list(StreamAccount(keep_usage=False).feed(event)) == [event]
+    assert list(EventStream(CHAT, keep_usage=False).feed(event)) == [event]
 
 
 @pytest.mark.parametrize(
@@ -79,9 +82,9 @@ def test_an_answer_without_figures_has_an_empty_account(answer: object) -> None:
 
 
 def test_a_complete_answer_s_account() -> None:
-    assert read_json(json.dumps({"usage": USAGE, "metrics": METRICS}).encode()) == ACCOUNT
-    assert read_json(b"not json") == Account()
-    assert read_json(b"[" * 100_000) == Account()
+    assert read_account(parse_json(json.dumps({"usage": USAGE, "metrics": METRICS}).encode())) == ACCOUNT
+    assert parse_json(b"not json") is None
+    assert parse_json(b"[" * 100_000) is None
 
 
 def test_a_call_of_one_token_has_no_generation_time() -> None:
@@ -89,41 +92,37 @@ def test_a_call_of_one_token_has_no_generation_time() -> None:
         assert read_account({"metrics": {"time_to_first_token_ms": 10.0, "generation_time_ms": nothing}}).service_s == 0.01
 
 
-def test_parents_unknown_none_and_some_are_three_things() -> None:
-    assert identify({}, {}).parents is None
-    assert identify({"x-agentix-parent": ""}, {}).parents == ()
-    assert identify({"x-agentix-parent": "a, b,"}, {}).parents == ("a", "b")
-
-
-def test_an_anonymous_call_is_named_after_itself() -> None:
-    identity = identify({"x-agentix-call": "c"}, {"user": ""})
-    assert identity.anonymous
-    assert identity.program_id == "anonymous-c"
-
-
-def test_ids_are_utf8_in_headers_and_the_same_in_bodies() -> None:
-    assert identify({"x-agentix-program": "é日".encode().decode("latin-1")}, {}).program_id == "é日"
-    assert identify({"x-agentix-program": "\xe9"}, {}).program_id == "é"
-    assert identify({}, {"user": " é日 "}).program_id == "é日"
-    assert identify({}, {"user": " "}).anonymous
-
-
-@pytest.mark.parametrize("program_id", ["\x00", "a\tb", "x" * 257])
-def test_ids_that_would_break_a_log_or_a_header_are_refused(program_id: str) -> None:
-    with pytest.raises(HTTPError, match="printable"):
-        identify({"x-agentix-program": program_id}, {})
-
-
 def test_tokens_are_estimated_from_text_wherever_it_stands() -> None:
-    assert estimate_tokens({"messages": [{"role": "user", "content": "x" * 36}]}) == 10
-    assert estimate_tokens({"messages": [{"role": "user", "content": [{"type": "text", "text": "x" * 32}]}]}) == 10
-    assert estimate_tokens({"prompt": "x" * 40}) == 10
-    assert estimate_tokens({"prompt": [1, 2, 3]}) == 3
-    assert estimate_tokens({}) == 0
+    assert tokens_by_rule({"messages": [{"role": "user", "content": "x" * 36}]}) == 10
+    assert tokens_by_rule({"messages": [{"role": "user", "content": [{"type": "text", "text": "x" * 32}]}]}) == 10
+    assert tokens_by_rule({"prompt": "x" * 40}) == 10
+    assert tokens_by_rule({"prompt": [1, 2, 3]}) == 3
+    assert tokens_by_rule({}) == 0
     nested: list[object] = ["x" * 40]
     for _ in range(10_000):
         nested = [nested]
-    assert estimate_tokens({"messages": nested}) == 10
+    assert tokens_by_rule({"messages": nested}) == 10
+
+
+def test_images_count_a_thousand_tokens_however_they_are_sent() -> None:
+    url = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 100_000}}
+    source = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "A" * 100_000}}
+    for part in (url, source):
+        assert 1000 <= tokens_by_rule({"messages": [{"role": "user", "content": [part]}]}) < 1010
+
+
+def test_the_length_of_prompts_is_learned_for_each_model() -> None:
+    length = PromptLength()
+    assert length.estimate("a", 100) == 100
+    length.learn("a", 100, 150)
+    length.learn("a", 100, None)
+    assert length.estimate("a", 200) == 300
+    assert length.estimate("b", 200) == 200
+    for _ in range(1000):
+        length.learn("a", 100, 120)
+    assert length.estimate("a", 1000) == 1200
+    length.learn("c", 1, 10_000)
+    assert length.estimate("c", 10) == 100  # a factor of ten is the most that is believed
 
 
 def test_headers_of_the_engine_s_connection_stay_there() -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from typing import Any
 
 import httpx2
 from starlette.applications import Starlette
@@ -18,14 +17,18 @@ from starlette.routing import Route
 
 from agentix import __version__
 from agentix.core.balancers import make_balancer
-from agentix.core.events import ProgramEnded
 from agentix.core.process_table import ProcessTable
+from agentix.gateway.apis import APIS
 from agentix.gateway.config import GatewayConfig
 from agentix.gateway.engines import EnginePool
-from agentix.gateway.errors import HTTPError
+from agentix.gateway.errors import HTTPError, wants_anthropic
+from agentix.gateway.forward import Forward
+from agentix.gateway.identity import Sessions
+from agentix.gateway.lifetimes import Lifetimes
+from agentix.gateway.models import Models
 from agentix.gateway.programs import Programs
-from agentix.gateway.relay import Relay
-from agentix.gateway.upstream import upstream_auth
+from agentix.gateway.prompt_length import PromptLength
+from agentix.gateway.relay import Exchange, Relay
 
 # A call may be held in an engine's queue for as long as it takes; only reaching the engine is bounded.
 _TIMEOUT = httpx2.Timeout(None, connect=5.0, write=60.0)
@@ -42,33 +45,46 @@ def create_app(config: GatewayConfig) -> Starlette:
     client = httpx2.AsyncClient(timeout=_TIMEOUT, limits=_LIMITS, trust_env=False, cookies=no_cookies)
     pool = EnginePool(config.engines, client, config.health_period_s)
     table = ProcessTable()
-    relay = Relay(table, pool, make_balancer(config.balancer), max_body_bytes=config.max_body_bytes)
-    programs = Programs(table, max_body_bytes=config.max_body_bytes)
+    exchange = Exchange(
+        table=table,
+        pool=pool,
+        models=Models(pool),
+        balancer=make_balancer(config.balancer),
+        sessions=Sessions(),
+        lifetimes=Lifetimes(table, max_idle_s=config.program_idle_s),
+        prompt_length=PromptLength(),
+        max_body_bytes=config.max_body_bytes,
+        normalise_preambles=config.normalise_preambles,
+    )
+    forward = Forward(pool, exchange.models, exchange.sessions, max_body_bytes=config.max_body_bytes)
+    programs = Programs(table, exchange.lifetimes, exchange.sessions, max_body_bytes=config.max_body_bytes)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        tasks = [asyncio.create_task(pool.watch()), asyncio.create_task(_end_idle(table, config.program_idle_s))]
+        tasks = [
+            asyncio.create_task(pool.watch()),
+            asyncio.create_task(_end_idle(exchange.lifetimes, min(5.0, config.program_idle_s / 10))),
+        ]
         yield
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await client.aclose()
 
-    async def models(request: Request) -> Response:
-        return await list_models(pool, request)
-
     async def health(request: Request) -> Response:
         return report_health(pool, table)
 
     app = Starlette(
         routes=[
-            Route("/v1/chat/completions", relay, methods=["POST"]),
-            Route("/v1/completions", relay, methods=["POST"]),
-            Route("/v1/models", models),
+            *(Route(api.path, Relay(api, exchange) if api.scheduled else forward.tokens, methods=["POST"]) for api in APIS),
+            Route("/v1/responses/{rest:path}", forward.stored, methods=["GET", "POST", "DELETE"]),
+            Route("/v1/models", exchange.models.show_all),
+            Route("/v1/models/{model:path}", exchange.models.show),
             Route("/v1/programs", programs.list, methods=["GET"]),
             Route("/v1/programs", programs.start, methods=["POST"]),
             Route("/v1/programs/{program_id:path}", programs.get, methods=["GET"]),
             Route("/v1/programs/{program_id:path}", programs.end, methods=["DELETE"]),
+            Route("/programs/release", programs.release, methods=["POST"]),
             Route("/health", health),
         ],
         exception_handlers=dict.fromkeys((HTTPError, HTTPException, ClientDisconnect, Exception), _http_error),
@@ -77,27 +93,6 @@ def create_app(config: GatewayConfig) -> Starlette:
     app.state.table = table
     app.state.pool = pool
     return app
-
-
-async def list_models(pool: EnginePool, request: Request) -> Response:
-    """GET /v1/models: the models of all engines, each once, as the engines describe them."""
-    urls = [s.target.url for s in pool.states.values() if s.healthy]
-    headers = upstream_auth(request.headers)
-    answers = await asyncio.gather(
-        *(pool.client.get(f"{url}/v1/models", headers=headers, timeout=10.0) for url in urls), return_exceptions=True
-    )
-    responses = [a for a in answers if isinstance(a, httpx2.Response)]
-    good = [r for r in responses if r.status_code == 200]
-    if not good and responses:
-        return Response(responses[0].content, responses[0].status_code, media_type="application/json")
-    if not good:
-        raise HTTPError.no_engine()
-    models: dict[str, Any] = {}
-    for response in good:
-        with suppress(ValueError, KeyError, TypeError):  # whatever this server lists, it is no models
-            for model in response.json()["data"]:
-                models.setdefault(model["id"], model)
-    return JSONResponse({"object": "list", "data": list(models.values())})
 
 
 def report_health(pool: EnginePool, table: ProcessTable) -> Response:
@@ -118,17 +113,16 @@ def report_health(pool: EnginePool, table: ProcessTable) -> Response:
     return JSONResponse(body, status_code=200 if num_healthy else 503)
 
 
-async def _end_idle(table: ProcessTable, idle_s: float) -> None:
-    """End programs that were forgotten by their clients, so that they cost nothing."""
+async def _end_idle(lifetimes: Lifetimes, period_s: float) -> None:
     while True:
-        await asyncio.sleep(idle_s / 10)
-        now = time.monotonic()
-        for program_id in table.stale(now, idle_s):
-            table.apply(ProgramEnded(now=now, program_id=program_id))
+        await asyncio.sleep(period_s)
+        lifetimes.expire(time.monotonic())
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
-    """An HTTPError is its own answer; Starlette's unknown path or method gets the shape that OpenAI clients read."""
+    """An HTTPError is its own answer; Starlette's unknown path or method gets the shape that the client's API has."""
     if isinstance(error, HTTPException):
         error = HTTPError(error.status_code, f"{request.method} {request.scope['path']}: {error.detail}")
-    return error.response() if isinstance(error, HTTPError) else HTTPError(500, "internal error", "server_error").response()
+    elif not isinstance(error, HTTPError):
+        error = HTTPError(500, "internal error", "server_error")
+    return error.response(anthropic=wants_anthropic(request.scope["path"], request.headers))

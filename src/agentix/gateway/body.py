@@ -10,16 +10,22 @@ from starlette.requests import Request
 from agentix.gateway.errors import HTTPError
 
 
-async def read_object(request: Request, max_bytes: int, *, default: bytes = b"") -> dict[str, Any]:
-    """The body as a JSON object; `default` stands in for an empty one.
-
-    Raises HTTPError 413 as soon as more than `max_bytes` have come, 400 for what is no JSON object.
-    """
+async def read_bytes(request: Request, max_bytes: int) -> bytes:
+    """The body. Raises HTTPError 413 as soon as more than `max_bytes` have come."""
     data = bytearray()
     async for chunk in request.stream():
         data += chunk
         if len(data) > max_bytes:
             raise HTTPError(413, f"the request body is larger than {max_bytes} bytes")
+    return bytes(data)
+
+
+async def read_object(request: Request, max_bytes: int, *, default: bytes = b"") -> dict[str, Any]:
+    """The body as a JSON object; `default` stands in for an empty one.
+
+    Raises HTTPError 413 as soon as more than `max_bytes` have come, 400 for what is no JSON object.
+    """
+    data = await read_bytes(request, max_bytes)
     try:
         body = json.loads(data if data.strip() else default)
     except ValueError as error:

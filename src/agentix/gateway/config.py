@@ -40,8 +40,10 @@ class GatewayConfig:
 
     balancer          a registered name or a dotted path `module:Class`
     max_body_bytes    larger request bodies are refused with 413 before anything is parsed
-    program_idle_s    a program without a call for this long is taken to be over
+    program_idle_s    a program without a call for this long is taken to be over, or for less if programs come back sooner
     health_period_s   how often each engine's /health is asked
+    normalise_preambles  take out what differs at the front of the prompt from call to call (`preambles.VOLATILE`): engines
+                      then find the rest in their prefix caches, but do not get what the client sent
     """
 
     engines: tuple[EngineTarget, ...]
@@ -49,6 +51,7 @@ class GatewayConfig:
     max_body_bytes: int = 32 * 2**20
     program_idle_s: float = 3600.0
     health_period_s: float = 2.0
+    normalise_preambles: bool = False
 
     def __post_init__(self) -> None:
         ids = [e.engine_id for e in self.engines]

@@ -6,13 +6,18 @@ import anyio
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from agentix.gateway.apis import Api
 from agentix.gateway.errors import HTTPError
 
 
 class Downstream:
-    """One client connection: sends an answer whole or in pieces, and notices when the client goes away."""
+    """One client connection: sends an answer whole or in pieces, and notices when the client goes away.
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    Errors have the shape of the client's API.
+    """
+
+    def __init__(self, api: Api, scope: Scope, receive: Receive, send: Send) -> None:
+        self._api = api
         self._scope = scope
         self._receive = receive
         self._send = send
@@ -39,9 +44,13 @@ class Downstream:
         if data or last:
             await self._send({"type": "http.response.body", "body": data, "more_body": not last})
 
+    async def refuse(self, error: HTTPError) -> None:
+        """Tell of an error as the whole answer."""
+        await self.respond(error.response(anthropic=self._api.anthropic))
+
     async def fail(self, error: HTTPError) -> None:
         """Tell of an error: as an answer if none has begun, else as the stream's last event."""
         if self._started:
-            await self.write(error.sse_event(), last=True)
+            await self.write(error.sse_event(self._api.dialect), last=True)
         else:
-            await self.respond(error.response())
+            await self.refuse(error)

@@ -9,19 +9,22 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from agentix.core.events import ProgramEnded, ProgramStarted
+from agentix.core.events import ProgramStarted
 from agentix.core.process_table import ProcessTable
 from agentix.core.program import CallRow, ProgramRow
 from agentix.gateway.body import read_object
 from agentix.gateway.errors import HTTPError
-from agentix.gateway.identity import check_id
+from agentix.gateway.identity import Sessions, check_id
+from agentix.gateway.lifetimes import Lifetimes
 
 
 class Programs:
     """Handlers over one process table. Errors are HTTPError; the app turns them into answers."""
 
-    def __init__(self, table: ProcessTable, *, max_body_bytes: int) -> None:
+    def __init__(self, table: ProcessTable, lifetimes: Lifetimes, sessions: Sessions, *, max_body_bytes: int) -> None:
         self._table = table
+        self._lifetimes = lifetimes
+        self._sessions = sessions
         self._max_body_bytes = max_body_bytes
 
     async def list(self, request: Request) -> Response:
@@ -32,7 +35,7 @@ class Programs:
 
     async def get(self, request: Request) -> Response:
         """GET /v1/programs/{id}: one row; 404 if there is none."""
-        return JSONResponse(describe(self._row(request), time.monotonic()))
+        return JSONResponse(describe(self._row(request.path_params["program_id"]), time.monotonic()))
 
     async def start(self, request: Request) -> Response:
         """POST /v1/programs: open a session. Idempotent: 201 when it is new, 200 when it lives already.
@@ -52,6 +55,7 @@ class Programs:
         new = program_id not in self._table.rows
         now = time.monotonic()
         self._table.apply(ProgramStarted(now=now, program_id=program_id, program_class=program_class))
+        self._lifetimes.rest(program_id, now)
         return JSONResponse(describe(self._table.row(program_id), now), status_code=201 if new else 200)
 
     async def end(self, request: Request) -> Response:
@@ -59,13 +63,24 @@ class Programs:
 
         Calls that are still active go on; the row stays until the last of them is over.
         """
-        row = self._row(request)
-        now = time.monotonic()
-        self._table.apply(ProgramEnded(now=now, program_id=row.program_id))
-        return JSONResponse(describe(row, now))
+        return JSONResponse(self._end(request.path_params["program_id"]))
 
-    def _row(self, request: Request) -> ProgramRow:
-        program_id = request.path_params["program_id"]
+    async def release(self, request: Request) -> Response:
+        """POST /programs/release `{"program_id"}`: the same, in ThunderAgent's words."""
+        body = await read_object(request, self._max_body_bytes)
+        program_id = body.get("program_id")
+        if not isinstance(program_id, str):
+            raise HTTPError(400, "program_id must be a string")
+        return JSONResponse(self._end(program_id.strip()))
+
+    def _end(self, program_id: str) -> dict[str, Any]:
+        row = self._row(program_id)
+        now = time.monotonic()
+        self._lifetimes.end(program_id, now)
+        self._sessions.ended(program_id)
+        return describe(row, now)
+
+    def _row(self, program_id: str) -> ProgramRow:
         row = self._table.rows.get(program_id)
         if row is None:
             raise HTTPError(404, f"no program {program_id!r}; it never started, has ended, or was idle for too long")

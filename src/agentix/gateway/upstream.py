@@ -5,10 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from starlette.types import Scope
+
 from agentix.core.events import Attained
 from agentix.core.program import CallRow, ProgramRow
+from agentix.gateway.apis import Api, Dialect
+from agentix.gateway.config import EngineTarget
 from agentix.gateway.identity import Identity
-from agentix.wire import CALL_HEADER, ENGINE_HEADER, PROGRAM_HEADER, REQUEST_ID_HEADER, SESSION_HEADER, attained_to_xargs
+from agentix.gateway.vendor_fields import flatten_xargs, hinted_priority
+from agentix.wire import (
+    CALL_HEADER,
+    ENGINE_HEADER,
+    LAST_CALL_XARG,
+    PRIORITY_HEADER,
+    PROGRAM_HEADER,
+    REQUEST_ID_HEADER,
+    SESSION_HEADER,
+    attained_to_xargs,
+)
 
 RawHeaders = Sequence[tuple[bytes, bytes]]
 
@@ -20,19 +34,27 @@ _RECOMPUTED = frozenset({b"host", b"content-length", b"accept-encoding", SESSION
 _OURS = frozenset(name.encode() for name in (PROGRAM_HEADER, CALL_HEADER, ENGINE_HEADER))
 
 
-def upstream_headers(headers: RawHeaders, identity: Identity, call_id: str) -> list[tuple[bytes, bytes]]:
+def upstream_headers(
+    headers: RawHeaders, identity: Identity, call_id: str, priority: int | None = None
+) -> list[tuple[bytes, bytes]]:
     """The client's headers (Authorization among them) and the program id under the name vLLM reads.
 
-    An anonymous call gets no session, so that engines do not keep a program that can never come back. Answers are asked
-    for uncompressed: the relay reads figures from their end.
+    An anonymous call gets no session, so that engines do not keep a program that may never come back. Answers are asked
+    for uncompressed: the relay reads figures from their end. `priority`: in vLLM's sense, unless the client set one.
     """
-    kept = _end_to_end(headers, _RECOMPUTED)
-    kept.append((b"accept-encoding", b"identity"))
+    kept = forwarded_headers(headers)
     if all(name != REQUEST_ID_HEADER.encode() for name, _ in kept):
         kept.append((REQUEST_ID_HEADER.encode(), call_id.encode()))
     if not identity.anonymous:
         kept.append((SESSION_HEADER.encode(), identity.program_id.encode()))
+    if priority is not None and all(name != PRIORITY_HEADER.encode() for name, _ in kept):
+        kept.append((PRIORITY_HEADER.encode(), str(priority).encode()))
     return kept
+
+
+def forwarded_headers(headers: RawHeaders) -> list[tuple[bytes, bytes]]:
+    """The client's headers as far as they go on: none of its connection's, none of a session, which is for us to name."""
+    return [*_end_to_end(headers, _RECOMPUTED), (b"accept-encoding", b"identity")]
 
 
 def upstream_auth(headers: Mapping[str, str]) -> dict[str, str]:
@@ -40,37 +62,23 @@ def upstream_auth(headers: Mapping[str, str]) -> dict[str, str]:
     return {k: v for k, v in headers.items() if k in {"authorization", "x-api-key", "api-key"}}
 
 
-def estimate_tokens(body: Mapping[str, Any]) -> int:
-    """Prompt length by the rule of thumb of four characters per token; good to about 30 % on English and code.
-
-    Counts text wherever it stands in `messages`, `prompt` or `tools`; a prompt given as token ids counts them.
-    """
-    num_chars = 0
-    rest = [body.get("messages"), body.get("prompt"), body.get("tools")]
-    while rest:
-        match rest.pop():
-            case str() as text:
-                num_chars += len(text)
-            case int():
-                num_chars += 4
-            case dict() as fields:
-                rest.extend(fields.values())
-            case list() as items:
-                rest.extend(items)
-    return num_chars // 4
-
-
 def upstream_body(
-    body: Mapping[str, Any], identity: Identity, row: ProgramRow, call: CallRow, *, plugin: bool
+    api: Api, body: Mapping[str, Any], identity: Identity, row: ProgramRow, call: CallRow, *, plugin: bool
 ) -> dict[str, Any]:
-    """The client's body, asking for usage in a stream, and for our engines with the program's totals."""
+    """The client's body, asking for usage in a stream, and for our engines with the program's totals.
+
+    Fields of `vllm_xargs` that vLLM would refuse are flattened. Everything else passes, known or not.
+    """
     changed = dict(body)
     if "session_id" in changed and not identity.anonymous:
         changed["session_id"] = identity.program_id  # vLLM prefers it to the header
-    if changed.get("stream") is True and isinstance(changed.get("stream_options", {}), dict | None):
-        changed["stream_options"] = {**(changed.get("stream_options") or {}), "include_usage": True}
-    xargs = changed.get("vllm_xargs") or {}
-    if plugin and isinstance(xargs, dict):
+    options = changed.get("stream_options")
+    if api.asks_for_usage and changed.get("stream") is True and isinstance(options, dict | None):
+        changed["stream_options"] = _with_usage(options or {})
+    xargs = changed.get("vllm_xargs")
+    if isinstance(xargs, dict):
+        changed["vllm_xargs"] = flatten_xargs(xargs)
+    if plugin and api.dialect is not Dialect.EMBEDDINGS and isinstance(xargs, dict | None):
         totals = Attained(
             service_s=row.service_s,
             waiting_s=row.waiting_s,
@@ -78,17 +86,44 @@ def upstream_body(
             path_s=call.path_s,
             program_class=row.program_class,
         )
-        changed["vllm_xargs"] = {**xargs, **attained_to_xargs(totals)}
+        last = {LAST_CALL_XARG: True} if identity.final else {}
+        changed["vllm_xargs"] = {**(changed.get("vllm_xargs") or {}), **attained_to_xargs(totals), **last}
     return changed
+
+
+def _with_usage(options: dict[str, Any]) -> dict[str, Any]:
+    """Stream options that ask for usage at the end; in every chunk only if the client would have got it there."""
+    if options.get("include_usage") or "continuous_usage_stats" not in options:
+        return {**options, "include_usage": True}
+    return {**options, "include_usage": True, "continuous_usage_stats": False}
+
+
+def priority_for(body: Mapping[str, Any], *, plugin: bool) -> int | None:
+    """What to send as vLLM's priority for a client that speaks Dynamo's dialect; None where it must not or need not be sent.
+
+    An engine without our plug-in may refuse any priority but 0.
+    """
+    return hinted_priority(body) if plugin and "priority" not in body else None
 
 
 def client_headers(headers: RawHeaders, identity: Identity, call_id: str, engine_id: str) -> list[tuple[bytes, bytes]]:
     """The engine's response headers, less those of its own connection, and ours."""
     ours = {PROGRAM_HEADER: identity.program_id, CALL_HEADER: call_id, ENGINE_HEADER: engine_id}
-    return [
-        *_end_to_end(headers, _OURS | {b"content-length", b"date", b"server"}),
-        *((name.encode(), value.encode()) for name, value in ours.items()),
-    ]
+    return [*answer_headers(headers), *((name.encode(), value.encode()) for name, value in ours.items())]
+
+
+def answer_headers(headers: RawHeaders) -> list[tuple[bytes, bytes]]:
+    """The engine's response headers, less those of its own connection and those that are for us to set."""
+    return _end_to_end(headers, _OURS | {b"content-length", b"date", b"server"})
+
+
+def engine_url(target: EngineTarget, scope: Scope) -> str:
+    """The client's path and query at an engine.
+
+    From the scope: Starlette's request.url begins with the Host header, so that a client could choose the path.
+    """
+    query = scope["query_string"].decode("latin-1")
+    return target.url + str(scope["path"]) + (query and f"?{query}")
 
 
 def _end_to_end(headers: RawHeaders, dropped: frozenset[bytes]) -> list[tuple[bytes, bytes]]:

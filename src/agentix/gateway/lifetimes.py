@@ -1,0 +1,100 @@
+"""When is a program over? Somebody says so, or it has been idle for longer than programs here come back after."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+
+from agentix.core.events import Attained, ProgramEnded
+from agentix.core.process_table import ProcessTable
+from agentix.core.program import ProgramRow
+from agentix.gateway.identity.recent import Recent
+
+_FACTOR = 4.0  # times the idle time that 99 of 100 gaps stay below
+_MIN_S = 60.0
+_MIN_GAPS = 100
+_GAPS_KEPT = 1024
+
+
+class Lifetimes:
+    """Ends programs that their clients have forgotten, so that they cost nothing.
+
+    `limit_s` is learned from the gaps between the calls of programs that did come back, those that came back too late among
+    them. A program that comes back after its end goes on from the totals that it had, so that an end too early costs it
+    only its place. Programs that nobody named, and that may well be single calls, are at most `max_anonymous` at a time.
+    Every method takes constant time for each program that it ends.
+    """
+
+    def __init__(self, table: ProcessTable, *, max_idle_s: float, max_anonymous: int = 10_000) -> None:
+        self._table = table
+        self._max_idle_s = max_idle_s
+        self._max_anonymous = max_anonymous
+        self._idle: OrderedDict[str, float] = OrderedDict()  # idle programs and since when, longest first
+        self._anonymous: dict[str, None] = {}  # those of them that nobody named
+        self._ended: Recent[str, tuple[float, Attained]] = Recent(max_anonymous)
+        self._gaps_s: deque[float] = deque(maxlen=_GAPS_KEPT)
+        self._limit_s = max_idle_s
+
+    @property
+    def limit_s(self) -> float:
+        """How long a program may be idle before it is taken to be over."""
+        return self._limit_s
+
+    def resume(self, program_id: str, now: float) -> Attained | None:
+        """A call of the program arrives; gives the totals it had, if it was taken to be over."""
+        since = self._idle.pop(program_id, None)
+        self._anonymous.pop(program_id, None)
+        if since is not None:
+            self._gaps_s.append(now - since)
+        ended = self._ended.pop(program_id)
+        if ended is None:
+            return None
+        self._gaps_s.append(now - ended[0])
+        return ended[1]
+
+    def rest(self, program_id: str, now: float, *, anonymous: bool = False) -> None:
+        """The program may be idle from now on: it is, if none of its calls is active."""
+        row = self._table.rows.get(program_id)
+        if row is None or row.calls:
+            return
+        self._idle.pop(program_id, None)
+        self._idle[program_id] = now
+        if anonymous:
+            self._anonymous[program_id] = None
+            if len(self._anonymous) > self._max_anonymous:
+                self._give_up(next(iter(self._anonymous)), now)
+
+    def end(self, program_id: str, now: float) -> None:
+        """Somebody says that the program is over. Its active calls go on; the row stays until the last of them is over."""
+        self._idle.pop(program_id, None)
+        self._anonymous.pop(program_id, None)
+        self._ended.pop(program_id)
+        if program_id in self._table.rows:
+            self._table.apply(ProgramEnded(now=now, program_id=program_id))
+
+    def expire(self, now: float) -> None:
+        """End the programs that have been idle for longer than `limit_s`, which is learned anew."""
+        if len(self._gaps_s) >= _MIN_GAPS:
+            gaps_s = sorted(self._gaps_s)
+            learned_s = max(_MIN_S, _FACTOR * gaps_s[int(0.99 * len(gaps_s))])
+            self._limit_s = min(self._max_idle_s, learned_s)
+        while self._idle:
+            program_id, since = next(iter(self._idle.items()))
+            if now - since <= self._limit_s:
+                break
+            self._give_up(program_id, now)
+
+    def _give_up(self, program_id: str, now: float) -> None:
+        since = self._idle[program_id]
+        row = self._table.rows.get(program_id)
+        self.end(program_id, now)
+        if row is not None:
+            self._ended[program_id] = since, _totals(row)
+
+
+def _totals(row: ProgramRow) -> Attained:
+    return Attained(
+        service_s=row.service_s,
+        waiting_s=row.waiting_s,
+        critical_path_s=row.critical_path_s,
+        program_class=row.program_class or None,
+    )
