@@ -6,10 +6,12 @@ ENGINES ?= 1
 PORT ?= 8080
 # More options of `agentix serve`, e.g. ARGS="--policy fcfs"
 ARGS ?=
+# How long `make soak` takes
+MINUTES ?= 30
 # Which figures `make paper` makes, e.g. FIGURE="12 13"; all if none
 FIGURE ?=
 
-.PHONY: help serve paper speed install install-dev test check lint types contracts unit integration fidelity format clean
+.PHONY: help serve paper speed overhead equality soak install install-dev test check lint types contracts unit integration fidelity format clean
 
 help: ## list what can be done here
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -24,6 +26,15 @@ paper: ## redo the paper's evaluation in the simulator, in docs/results/paper/ (
 speed: ## measure how fast the simulator itself is, in docs/results/simulator-speed.md (half an hour)
 	@scripts/install.sh paper
 	@$(BIN)/python -m benchmarks.simulator_speed
+
+overhead: install ## what program scheduling costs per step of vLLM's scheduler, without a model (minutes)
+	@$(BIN)/python -m benchmarks.scheduler_overhead
+
+equality: install ## are answers those of stock vLLM, token for token, when calls are switched all the time? (a quarter of an hour)
+	@$(BIN)/python -m benchmarks.greedy_equality
+
+soak: install ## half an hour of calls of all sorts, leaving clients and little KV on a real engine (MINUTES)
+	@$(BIN)/python -m benchmarks.soak --minutes $(MINUTES)
 
 install: ## prepare .venv for running (skips what is done; PYTHON=… picks the interpreter)
 	@scripts/install.sh run

@@ -12,12 +12,12 @@ import gc
 import random
 import statistics
 import time
+from itertools import product
 from typing import Any
 
 from benchmarks.without_model.runner import STOP_TOKEN
 from benchmarks.without_model.scheduler import Engine
 
-PARK = {"preemption": "park"}
 PROMPT_TOKENS = 64
 STEP_S = 0.02  # on the clock that the plug-in sees
 
@@ -50,7 +50,8 @@ class SteadyDecode:
     @property
     def num_parks(self) -> int:
         """How often a call has stood aside so far."""
-        return int(self._engine.scheduler._parking.counts.num_parks)
+        parking = self._engine.scheduler._parking
+        return int(parking.counts.num_parks) if parking is not None else 0
 
     def _make_call(self) -> Any:
         self._num_calls += 1
@@ -81,9 +82,11 @@ class SteadyDecode:
         return STOP_TOKEN if self._random.random() < self._ending_share else 1
 
 
-def compare(num_slots: int, num_waiting: int, *, ending_share: float, num_rounds: int, num_steps: int) -> dict[str, Any]:
+def compare(
+    num_slots: int, num_waiting: int, *, preemption: str, ending_share: float, num_rounds: int, num_steps: int
+) -> dict[str, Any]:
     """Both schedulers, step by step in turns; median and quartiles over rounds of the ratio of their median steps."""
-    arms = {"stock": None, "ours": PARK}
+    arms = {"stock": None, "ours": {"preemption": preemption}}
     loads = {name: SteadyDecode(agentix, num_slots, num_waiting, ending_share) for name, agentix in arms.items()}
     gc.collect()
     gc.freeze()
@@ -99,6 +102,7 @@ def compare(num_slots: int, num_waiting: int, *, ending_share: float, num_rounds
     ratios = [ours / stock for ours, stock in zip(took["ours"], took["stock"], strict=True)]
     low, middle, high = statistics.quantiles(ratios, n=4)
     return {
+        "preemption": preemption,
         "running": num_slots,
         "waiting": num_waiting,
         "stock_ms": 1000 * statistics.median(took["stock"]),
@@ -113,17 +117,26 @@ def main() -> None:
     """Parse and run."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--waiting", type=int, nargs="*", default=[0, 1000, 10000])
+    parser.add_argument("--preemption", nargs="*", default=["park", "none"])
     parser.add_argument("--running", type=int, default=256)
     parser.add_argument("--ending-share", type=float, default=0.015, help="of the running calls, per step")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--steps", type=int, default=100)
     args = parser.parse_args()
-    print("running waiting  stock ms  ours ms  ratio  (quartiles)     parks/step")
-    for num_waiting in args.waiting:
-        r = compare(args.running, num_waiting, ending_share=args.ending_share, num_rounds=args.rounds, num_steps=args.steps)
+    print("preemption running waiting  stock ms  ours ms  ratio  (quartiles)     parks/step")
+    for preemption, num_waiting in product(args.preemption, args.waiting):
+        r = compare(
+            args.running,
+            num_waiting,
+            preemption=preemption,
+            ending_share=args.ending_share,
+            num_rounds=args.rounds,
+            num_steps=args.steps,
+        )
         print(
-            f"{r['running']:7} {r['waiting']:7} {r['stock_ms']:9.3f} {r['ours_ms']:8.3f} {r['ratio']:6.3f}"
-            f"  ({r['quartiles'][0]:.3f}-{r['quartiles'][1]:.3f}) {r['parks_per_step']:10.2f}"
+            f"{preemption:10} {r['running']:7} {r['waiting']:7} {r['stock_ms']:9.3f} {r['ours_ms']:8.3f} {r['ratio']:6.3f}"
+            f"  ({r['quartiles'][0]:.3f}-{r['quartiles'][1]:.3f}) {r['parks_per_step']:10.2f}",
+            flush=True,
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -14,7 +14,8 @@ from agentix.cost import EngineFacts, Step
 # Programs per second that the engine completes when 24 arrive at once, measured beforehand.
 SATURATION_PER_S = {"react_hotpotqa_fireact": 0.25, "mtbench101_chat": 0.17}
 POLICIES = ("fcfs", "plas")
-LOADS = {1.3: 40, 0.7: 32}  # share of saturation → programs
+# Sitting → share of saturation → programs. Each sitting has a folder of its own, with the card that was measured in it.
+SITTINGS: Mapping[str, Mapping[float, int]] = {"loaded-machine": {1.3: 40, 0.7: 32}, "quiet-machine": {1.0: 32}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,12 +41,12 @@ class Case:
         return self.load * SATURATION_PER_S[self.workload]
 
 
-def all_cases() -> list[Case]:
-    """Two workloads × two loads × two policies; then the overloaded ones, which differ most from run to run, again."""
+def cases_of(sitting: str) -> list[Case]:
+    """Two workloads × the loads × two policies; then the overloaded ones, which differ most from run to run, again."""
     once = [
         Case(workload=workload, policy=policy, load=load, num_programs=num_programs, seed=seed)
         for seed, workload in enumerate(SATURATION_PER_S, start=11)
-        for load, num_programs in LOADS.items()
+        for load, num_programs in SITTINGS[sitting].items()
         for policy in POLICIES
     ]
     return [*once, *(replace(case, repeat=2) for case in once if case.load > 1)]

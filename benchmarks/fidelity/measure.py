@@ -20,23 +20,23 @@ from agentix.bench.messages import normalise
 from agentix.bench.plan import PlannedProgram, make_plan
 from agentix.calibrate import CalibrateConfig, calibrate
 from agentix.calibrate.learn import samples_of
-from agentix.engine.command import ENGINE_COMMAND
+from agentix.engine.command import ENGINE_COMMAND, pinned
 from agentix.engine.launcher import EngineOptions, LocalEngine, start_engines, stop
 from agentix.engine.model import BUILT_IN, resolve_model
 from agentix.engine.step_log import read_step_log
 from agentix.workload import Call, Program, full_messages, load_programs
 from agentix.workload.save import save_programs
-from benchmarks.fidelity.cases import Case, Measured, all_cases
+from benchmarks.fidelity.cases import Case, Measured
 
 VLLM_ARGS = ("--max-num-seqs", "8", "--max-model-len", "4096", "--block-size", "32")
 _BLOCK_SIZE = 32
 
 
-def measure(traces: Path, out: Path, work: Path, *, only: Sequence[str], engine_cpus: str | None) -> None:
+def measure(cases: Sequence[Case], traces: Path, out: Path, work: Path, *, engine_cpus: str | None) -> None:
     """Run every case that has no result in `out` yet; logs go to `work`."""
     model = resolve_model(BUILT_IN)
-    for case in all_cases():
-        if (only and case.name not in only) or _result(out, case).exists():
+    for case in cases:
+        if _result(out, case).exists():
             continue
         print(f"{case.name}: starting the engine", flush=True)
         logs = work / case.name
@@ -50,15 +50,14 @@ def measure(traces: Path, out: Path, work: Path, *, only: Sequence[str], engine_
 def calibrate_engine(out: Path, *, engine_cpus: str | None, minutes: float) -> None:
     """Measure the card on the engine that the cases run on."""
     config = CalibrateConfig(
-        model=BUILT_IN, out=out, duration_s=60 * minutes, vllm_args=VLLM_ARGS, engine_command=engine_command(engine_cpus)
+        model=BUILT_IN,
+        out=out,
+        duration_s=60 * minutes,
+        vllm_args=VLLM_ARGS,
+        engine_command=pinned(ENGINE_COMMAND, engine_cpus),
     )
     calibration = asyncio.run(calibrate(config, on_progress=lambda line: print(line, flush=True)))
     print({kind: f"{bias:+.1%}" for kind, bias in calibration.biases.items()}, [round(x, 2) for x in calibration.pace])
-
-
-def engine_command(cpus: str | None) -> tuple[str, ...]:
-    """How an engine is started that computes on `cpus` alone; None: wherever it likes."""
-    return (*(("taskset", "-c", cpus) if cpus else ()), *ENGINE_COMMAND)
 
 
 async def _run(case: Case, trace: Path, out: Path, logs: Path, model: str, engine_cpus: str | None) -> BenchResult:
@@ -71,7 +70,7 @@ async def _run(case: Case, trace: Path, out: Path, logs: Path, model: str, engin
             "decision_log": str(logs / "decisions.jsonl"),
             "step_log": str(logs / "steps.jsonl"),
         },
-        command=engine_command(engine_cpus),
+        command=pinned(ENGINE_COMMAND, engine_cpus),
     )
     [engine] = await start_engines([options], log_dir=logs)
     try:

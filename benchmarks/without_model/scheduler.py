@@ -23,17 +23,34 @@ with warnings.catch_warnings():  # what torch says of itself while it loads
     from vllm.config import CacheConfig, DeviceConfig, ModelConfig, SchedulerConfig, VllmConfig
     from vllm.sampling_params import SamplingParams
     from vllm.utils.hashing import sha256
+    from vllm.v1.core.block_pool import BlockPool
     from vllm.v1.core.kv_cache_utils import get_request_block_hasher, init_none_hash
     from vllm.v1.core.sched.async_scheduler import AsyncScheduler
     from vllm.v1.core.sched.interface import PauseState
+    from vllm.v1.engine import EngineCoreOutputs
     from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec
     from vllm.v1.outputs import ModelRunnerOutput
     from vllm.v1.request import Request, RequestStatus
+    from vllm.v1.serial_utils import MsgpackDecoder, MsgpackEncoder
 
     import agentix.engine.scheduler as plugin
+    from agentix.engine.kept import KeptKV
+    from agentix.engine.reuse import ReuseOrder
     from agentix.engine.scheduler import ProgramScheduler
+    from agentix.engine.stat_logger import ProgramStatLogger
 
-__all__ = ["STEP_S", "Engine", "PauseState", "ProgramScheduler", "make_scheduler"]
+__all__ = [
+    "STEP_S",
+    "BlockPool",
+    "Engine",
+    "KeptKV",
+    "PauseState",
+    "ProgramScheduler",
+    "ProgramStatLogger",
+    "ReuseOrder",
+    "as_received",
+    "make_scheduler",
+]
 
 MODEL = {
     "architectures": ["LlamaForCausalLM"],
@@ -102,6 +119,12 @@ def make_scheduler(
             block_size=block_size,
             log_stats=True,
         )
+
+
+def as_received(stats: Any) -> Any:
+    """A step's statistics as they reach the API server."""
+    sent = MsgpackEncoder().encode(EngineCoreOutputs(scheduler_stats=stats))
+    return MsgpackDecoder(EngineCoreOutputs).decode(sent).scheduler_stats
 
 
 class Engine:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
@@ -11,7 +12,15 @@ import pytest
 
 from agentix.core.errors import ConfigError
 from agentix.engine import command
-from agentix.engine.command import CPU_ARGS, SCHEDULER_CLASS, EngineOptions, check_memory, engine_command, engine_environment
+from agentix.engine.command import (
+    CPU_ARGS,
+    SCHEDULER_CLASS,
+    EngineOptions,
+    check_memory,
+    engine_command,
+    engine_environment,
+    pinned,
+)
 
 VARIABLES = ("VLLM_CPU_KVCACHE_SPACE", "VLLM_CPU_OMP_THREADS_BIND", "OMP_NUM_THREADS", "HF_HUB_OFFLINE", "DO_NOT_TRACK")
 
@@ -150,3 +159,15 @@ def test_a_cpu_without_fast_bfloat16_computes_in_float32(flags: str | None, dtyp
     if flags is not None:
         cpuinfo.write_text(f"processor\t: 0\nflags\t\t: {flags}\n")
     assert command.cpu_dtype(cpuinfo) == dtype
+
+
+def test_an_engine_can_be_held_to_some_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda _: "/usr/bin/taskset")
+    assert pinned(["python", "-m", "engine"], "0-3,6") == ("taskset", "-c", "0-3,6", "python", "-m", "engine")
+    assert pinned(["python"], None) == ("python",)
+    for wrong in ("", "all", "0,", "-1", "0 1"):
+        with pytest.raises(ConfigError, match=f"numbers and ranges separated by commas.*not '{wrong}'"):
+            pinned(["python"], wrong)
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    with pytest.raises(ConfigError, match="needs the program taskset"):
+        pinned(["python"], "0")

@@ -1,4 +1,4 @@
-"""The built-in model: found, converted once, never half."""
+"""The built-in models: found, made once, never half."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from agentix.core.errors import ConfigError
 from agentix.engine import model
 from agentix.engine.errors import ModelError
-from agentix.engine.model import BUILT_IN, cache_dir, publish, resolve_model
+from agentix.engine.model import BUILT_IN, TINY, cache_dir, publish, resolve_model
 
 
 @pytest.fixture
@@ -51,8 +51,10 @@ def test_the_first_use_converts_in_a_child(package: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(subprocess, "run", run)
     said: list[str] = []
     assert resolve_model(BUILT_IN, on_progress=said.append) == resolve_model(BUILT_IN) == str(package)
-    assert [command[1:3] for command in commands] == [["-m", "agentix.engine.model"]]
+    assert [command[1:4] for command in commands] == [["-m", "agentix.engine.model", BUILT_IN]]
     assert len(said) == 1
+    assert resolve_model(TINY) == str(package.with_name(f"{TINY}-9.9-1"))
+    assert commands[1][3] == TINY
 
 
 def test_a_failed_conversion_shows_the_end_of_its_log(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from agentix.ab.arms import STOCK_FCFS, Arm
 from agentix.core.errors import ConfigError
-from agentix.engine.command import ENGINE_COMMAND, EngineOptions, engine_command
+from agentix.engine.command import ENGINE_COMMAND, EngineOptions, engine_command, pinned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +59,7 @@ class AbConfig:
     timeout_s          per call; a call that waits longer has failed
     max_model_len      tokens that programs must fit; None: what the engine says
     context_margin     model tokens per token of the trace, at most
+    engine_cpus        CPUs that the engine computes on, as `taskset -c` takes them; None: wherever it likes
     engine_command     what the engine's arguments are appended to; see EngineOptions
     """
 
@@ -77,6 +78,7 @@ class AbConfig:
     max_model_len: int | None = None
     context_margin: float = 1.3
     start_timeout_s: float = 600.0
+    engine_cpus: str | None = None
     engine_command: tuple[str, ...] = ENGINE_COMMAND
 
     def __post_init__(self) -> None:
@@ -118,7 +120,7 @@ class AbConfig:
             served_model_name=public_name(self.model),
             vllm_args=(*self.vllm_args, *arm.vllm_args),
             scheduler=arm.settings,
-            command=self.engine_command,
+            command=pinned(self.engine_command, self.engine_cpus),
         )
 
     def saturation_case(self) -> Case:
@@ -145,6 +147,7 @@ class AbConfig:
             "timeout_s": self.timeout_s,
             "max_model_len": self.max_model_len,
             "context_margin": self.context_margin,
+            "engine_cpus": self.engine_cpus,
         }
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def ab(
-    model: Annotated[str, typer.Argument(help="Model: a directory, a hub name, or smollm2-135m (small, built in).")],
+    model: Annotated[str, typer.Argument(help="Model: a directory, a hub name, or built in: smollm2-135m, tiny-random.")],
     workload: Annotated[
         str,
         typer.Option(metavar="FILE[:NUM],…", help="Traces with text, and how many programs of each; default: equal shares."),
@@ -51,6 +51,9 @@ def ab(
     max_model_len: Annotated[int | None, typer.Option(help="Context in tokens; default: what the engine says.")] = None,
     context_margin: Annotated[float, typer.Option(help="Model tokens per token of a trace, at most.")] = 1.3,
     start_timeout: Annotated[float, typer.Option(min=1, help="Seconds an engine may take to become healthy.")] = 600.0,
+    engine_cpus: Annotated[
+        str | None, typer.Option(metavar="C,…", help="CPUs that the engine computes on, such as 0 or 0-3; default: any.")
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Keep the runs that --out holds, and do the others.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON instead of tables.")] = False,
 ) -> None:
@@ -87,6 +90,7 @@ def ab(
         max_model_len=max_model_len,
         context_margin=context_margin,
         start_timeout_s=start_timeout,
+        engine_cpus=engine_cpus,
     )
     errors = Console(stderr=True)
     with display(errors) as observer:

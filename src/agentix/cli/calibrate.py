@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def calibrate(
-    model: Annotated[str, typer.Argument(help="Model: a directory, a hub name, or smollm2-135m (small, built in).")],
+    model: Annotated[str, typer.Argument(help="Model: a directory, a hub name, or built in: smollm2-135m, tiny-random.")],
     out: Annotated[Path, typer.Option(help="The card (JSON), for agentix simulate --cost.")],
     vllm_args: Annotated[
         list[str] | None, typer.Argument(metavar="[-- VLLM_ARGS…]", help="Everything after -- goes to vLLM.")

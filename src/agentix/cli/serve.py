@@ -29,7 +29,7 @@ _OWN = "or your own as module:Class"
 def serve(
     model: Annotated[
         str | None,
-        typer.Argument(help="Model to start engines for: a directory, a hub name, or smollm2-135m (small, built in)."),
+        typer.Argument(help="Model to start engines for: a directory, a hub name, or built in: smollm2-135m, tiny-random."),
     ] = None,
     vllm_args: Annotated[
         list[str] | None, typer.Argument(metavar="[-- VLLM_ARGS…]", help="Everything after -- goes to vLLM.")

@@ -15,6 +15,7 @@ from agentix.core.config import SchedulerConfig
 from agentix.core.errors import ConfigError
 from agentix.core.policies import POLICIES
 from agentix.cost import DEVICES, MODELS, load_card
+from agentix.engine.settings import PluginSettings
 from agentix.sim.config import PREEMPTIONS, EngineConfig, engine_like
 from agentix.sim.display import print_notes, print_table, progress_display
 from agentix.sim.plan import ARRIVALS, SimulationConfig
@@ -55,6 +56,9 @@ def simulate(
     starvation_ratio: Annotated[
         float | None, typer.Option(min=0, help="Promote a call once waiting is this many times service; 0: never. Default: 20.")
     ] = None,
+    plugin_rules: Annotated[
+        bool, typer.Option("--plugin-rules", help="Spare switches as the vLLM plug-in does: running_first, weigh_evictions.")
+    ] = False,
     balancer: Annotated[
         str, typer.Option(metavar="B,…", help=f"{', '.join(BALANCERS.names)}, or module:Class; NAME+option=value sets one.")
     ] = ",".join(_DEFAULT.balancers),
@@ -97,6 +101,7 @@ def simulate(
         if card is not None:
             _refuse(context, {"device", "model"}, "--cost, which says what was measured")
         measured = engine_like(card.engine) if card is not None else EngineConfig()
+        rules = PluginSettings().scheduler if plugin_rules else SchedulerConfig()
         config = SimulationConfig(
             workload=workload,
             num_programs=programs,
@@ -112,7 +117,7 @@ def simulate(
             card=card,
             engine=replace(
                 measured,
-                scheduler=_scheduler(SchedulerConfig(), quanta, starvation_ratio),
+                scheduler=_scheduler(rules, quanta, starvation_ratio),
                 max_num_seqs=slots or measured.max_num_seqs,
                 preemption=preemption,
                 prefix_cache=prefix_cache and measured.prefix_cache,

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -53,6 +55,17 @@ class EngineOptions:
     vllm_args: tuple[str, ...] = ()
     scheduler: Mapping[str, Any] | None = None
     command: tuple[str, ...] = ENGINE_COMMAND
+
+
+def pinned(command: Sequence[str], cpus: str | None) -> tuple[str, ...]:
+    """The command, held to CPUs as `taskset -c` takes them (`0`, `0-3,6`); None: as it is. Raises ConfigError."""
+    if cpus is None:
+        return tuple(command)
+    if not re.fullmatch(r"\d+(-\d+)?(,\d+(-\d+)?)*", cpus):
+        raise ConfigError(f"CPUs must be numbers and ranges separated by commas, such as 0 or 0-3,6, not {cpus!r}")
+    if not shutil.which("taskset"):
+        raise ConfigError("holding an engine to some CPUs needs the program taskset (of util-linux)")
+    return ("taskset", "-c", cpus, *command)
 
 
 def is_cpu_build() -> bool:

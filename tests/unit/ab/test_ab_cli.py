@@ -51,7 +51,7 @@ def test_everything_that_can_be_asked_for(ask: Ask) -> None:
         *("m", "--workload", "a.jsonl:25,b.jsonl", "--programs", "29", "--out", "o", "--arms", "stock-fcfs, atlas-order"),
         *("--load", "0.7,1.5", "--saturation", "0.2", "--repeat", "5", "--seed", "7", "--quanta", "1,2"),
         *("--starvation-ratio", "0", "--timeout", "60", "--max-model-len", "512", "--context-margin", "1.5"),
-        *("--start-timeout", "9", "--resume", "--", "--max-num-seqs", "16"),
+        *("--start-timeout", "9", "--engine-cpus", "0", "--resume", "--", "--max-num-seqs", "16"),
     )
     arms = (STOCK_FCFS, find_arm("atlas-order", {"quanta_s": [1.0, 2.0], "starvation_ratio": None}))
     assert asked == (
@@ -71,6 +71,7 @@ def test_everything_that_can_be_asked_for(ask: Ask) -> None:
             max_model_len=512,
             context_margin=1.5,
             start_timeout_s=9.0,
+            engine_cpus="0",
         ),
     )
 

@@ -105,11 +105,19 @@ def test_the_saturation_is_measured_if_nobody_says_it(changes: dict[str, Any], n
         ({"vllm_args": ("--scheduling_policy=fcfs",)}, "choose stock-priority"),
         ({"vllm_args": ("--scheduler-cls", "x.Y")}, "cannot be given: --scheduler-cls"),
         ({"workload": ()}, "at least one"),
+        ({"engine_cpus": "most"}, "numbers and ranges .* not 'most'"),
     ],
 )
 def test_bad_settings_are_refused_before_anything_starts(changes: dict[str, Any], problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         config(**changes)
+
+
+def test_the_engine_of_every_arm_is_held_to_its_cpus() -> None:
+    held = config(engine_command=("python", "-m", "engine"), engine_cpus="0")
+    for arm in ("stock-fcfs", "plas"):
+        assert held.engine_options(find_arm(arm, {}), "m").command == ("taskset", "-c", "0", "python", "-m", "engine")
+    assert held.document()["engine_cpus"] == "0"
 
 
 def test_results_hold_no_path_of_this_machine(tmp_path: Path) -> None:
