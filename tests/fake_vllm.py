@@ -80,7 +80,8 @@ class AsyncScheduler:
         self.prev_step_scheduled_req_ids: set[str] = set()
         self.max_model_len = 4096
         self.lora_config: Any = None
-        self.kv_cache_manager: Any = None
+        self.kv_cache_manager: Any = SimpleNamespace(enable_caching=False, num_kv_cache_groups=1)
+        self.connector = None
         self.max_num_scheduled_tokens = 2048
         self.block_size = 16
         self.vllm_config = SimpleNamespace(
@@ -122,6 +123,7 @@ class AsyncScheduler:
             queue.prepend_requests(skipped)
         return SimpleNamespace(
             num_scheduled_tokens={r.request_id: 1 for r in self.running},
+            total_num_scheduled_tokens=len(self.running),
             scheduled_new_reqs=[SimpleNamespace(req_id=request_id) for request_id in entered],
             scheduled_cached_reqs=SimpleNamespace(resumed_req_ids=set()),
         )
@@ -171,6 +173,9 @@ class AsyncScheduler:
     def _free_request(self, request: Request, delay_free_blocks: bool = False) -> None:
         del self.requests[request.request_id]
 
+    def make_stats(self) -> Any:
+        return SimpleNamespace(waiting_lora_adapters={})
+
     def get_request_counts(self) -> tuple[int, int]:
         return len(self.running), len(self.waiting) + len(self.kv_holding_waiting)
 
@@ -190,18 +195,19 @@ class AsyncScheduler:
 def plug_in() -> Iterator[ModuleType]:
     """`agentix.engine.scheduler` as it is when imported beside this vLLM."""
     modules: dict[str, dict[str, Any]] = {
-        "vllm": {"__version__": "0.0"},
+        "vllm": {"__version__": "0.0", "__file__": "nowhere/vllm/__init__.py"},
         "vllm.logger": {"init_logger": logging.getLogger},
         "vllm.platforms": {"current_platform": SimpleNamespace(get_device_name=lambda: "an accelerator")},
+        "vllm.v1.core.kv_cache_utils": {"FreeKVCacheBlockQueue": object},
         "vllm.v1.core.sched.async_scheduler": {"AsyncScheduler": AsyncScheduler},
         "vllm.v1.core.sched.interface": {"PauseState": PauseState},
         "vllm.v1.core.sched.request_queue": {"RequestQueue": RequestQueue, "SchedulingPolicy": SchedulingPolicy},
         "vllm.v1.request": {"Request": Request, "RequestStatus": RequestStatus},
     }
-    with patch.dict(sys.modules):
+    with patch.dict(sys.modules), patch("agentix.engine.compat.check_source"):
         for name, attributes in modules.items():
             sys.modules[name] = ModuleType(name)
             vars(sys.modules[name]).update(attributes)
-        for name in ("scheduler", "queue", "parking", "blocks", "room"):
+        for name in ("scheduler", "queue", "parking", "blocks", "room", "kept", "reuse"):
             sys.modules.pop(f"agentix.engine.{name}", None)
         yield importlib.import_module("agentix.engine.scheduler")

@@ -100,7 +100,7 @@ def check_blocks(scheduler: Any) -> None:
 
 
 def check_work_conserving(engine: Engine, output: Any, num_preempted_before: int) -> None:
-    """After a step is scheduled: no slot is left empty while a call could take it.
+    """After a step is scheduled: no slot is left empty while a call could take it, unless its program is held back.
 
     Not looked at where the step itself has changed what fits: by preemptions, by prompts that can now be shared, or by
     having no tokens, or no state of the model runner, left for a call.
@@ -115,9 +115,12 @@ def check_work_conserving(engine: Engine, output: Any, num_preempted_before: int
         return
     num_free = parking._blocks.num_free_blocks
     for call_id, request in parking.parked.items():
+        if scheduler._is_held(call_id):
+            continue
         needed = parking._blocks.blocks_needed(call_id)
         assert request.num_output_placeholders or needed > num_free, f"a slot is empty while {call_id} is parked"
-    waiting = [r for r in scheduler.waiting if r.drop_stale_output or not r.num_stale_output_tokens]
+    waiting = [r for r in scheduler.waiting if not scheduler._is_held(r.request_id)]
+    waiting = [r for r in waiting if r.drop_stale_output or not r.num_stale_output_tokens]
     for request in waiting[:1]:
         needed = parking._blocks.blocks_needed(request.request_id) + manager.watermark_blocks
         assert needed > num_free, f"a slot is empty while {request.request_id} waits"

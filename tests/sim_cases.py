@@ -191,6 +191,8 @@ def cases(
         policy=draw(st.sampled_from(policies or POLICIES.names)),
         quanta_s=draw(st.sampled_from(((1.0, 2.0, 4.0, 8.0), (3.0,), (0.5, 0.5)))),
         starvation_ratio=draw(st.sampled_from((None, 0.5, 1.0, 3.0))),
+        running_first=draw(st.booleans()),
+        weigh_evictions=draw(st.booleans()),
     )
     engine = EngineConfig(
         scheduler=scheduler,

@@ -40,6 +40,7 @@ class Played:
         policy: str,
         quanta_s: tuple[float, ...] = (1.0, 2.0, 4.0),
         starvation_ratio: float | None = None,
+        weigh_evictions: bool = False,
         balancer: str = "least_used",
         num_engines: int = 1,
         **options: Any,
@@ -47,7 +48,9 @@ class Played:
         self.events: list[Event] = []
         self.log = ""
         self.placed: list[tuple[float, int, str]] = []  # where calls were placed: time, level, reason
-        scheduler = SchedulerConfig(policy=policy, quanta_s=quanta_s, starvation_ratio=starvation_ratio)
+        scheduler = SchedulerConfig(
+            policy=policy, quanta_s=quanta_s, starvation_ratio=starvation_ratio, weigh_evictions=weigh_evictions
+        )
         engine = EngineConfig(scheduler=scheduler, **{"max_num_seqs": 1, "num_blocks": 100, "block_size": 4, **options})
         self.simulation = Simulation(
             [program for _, program in arrivals],

@@ -69,10 +69,10 @@ class Predicted:
 class Paced:
     """A cost model on a machine whose speed changes: the card's estimate × how slow the machine was at that moment.
 
-    `simulation` is set before the first step; it owns the clock.
+    `simulation` owns the clock; until it is set, as while it is made, the run has not begun.
     """
 
-    simulation: Simulation
+    simulation: Simulation | None = None
 
     def __init__(self, cost: StepCostModel, slowness: Sequence[float]) -> None:
         self._cost = cost
@@ -80,7 +80,8 @@ class Paced:
 
     def step_s(self, step: Step, /) -> float:
         """Seconds that the step takes if it begins now."""
-        window = min(int(self.simulation.now // _WINDOW_S), len(self._slowness) - 1)
+        now = self.simulation.now if self.simulation is not None else 0.0
+        window = min(int(now // _WINDOW_S), len(self._slowness) - 1)
         return self._slowness[window] * self._cost.step_s(step)
 
 

@@ -7,16 +7,17 @@ from pathlib import Path
 import pytest
 
 from agentix.cost import load_card
-from benchmarks.fidelity.cases import Measured, all_cases
+from benchmarks.fidelity.cases import SITTINGS, Measured, cases_of
 from benchmarks.fidelity.predict import WITHIN, predict
 
 RUNS = Path(__file__).parents[2] / "docs" / "results" / "fidelity"
 
 
-@pytest.mark.parametrize("name", [case.name for case in all_cases()])
-def test_a_real_run_is_predicted_within_bounds(name: str) -> None:
-    measured = Measured.load(RUNS / f"{name}.json.gz")
-    predicted = predict(measured, RUNS / f"{name}.programs.jsonl.gz", load_card(RUNS / "card.json"))
+@pytest.mark.parametrize(("sitting", "name"), [(sitting, case.name) for sitting in SITTINGS for case in cases_of(sitting)])
+def test_a_real_run_is_predicted_within_bounds(sitting: str, name: str) -> None:
+    runs = RUNS / sitting
+    measured = Measured.load(runs / f"{name}.json.gz")
+    predicted = predict(measured, runs / f"{name}.programs.jsonl.gz", load_card(runs / "card.json"))
     assert len(measured.jct_s) >= 30
     for one in predicted.compared:
         assert abs(one.paced_error) <= WITHIN[one.of], one

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import signal
 import subprocess
@@ -47,13 +48,21 @@ class Running:
     def program(self, program_id: str) -> Any:
         return self.client.get(f"/programs/{program_id}").json()
 
-    def metric(self, name: str) -> float:
+    def metric(self, name: str, prefix: str = "vllm") -> float:
+        """The sum of what the engine's own /metrics shows under the name. Fails if that is nothing."""
         text = httpx2.get(f"{self.engine_url}/metrics", trust_env=False).text
-        return sum(float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith(f"vllm:{name}{{"))
+        return math.fsum(_values(text, f"{prefix}:{name}{{"))
 
     def decisions(self) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
         lines = [json.loads(line) for line in self.log.read_text().splitlines()]
         return [(line["event"], line["decisions"]) for line in lines]
+
+
+def _values(text: str, start: str) -> list[float]:
+    lines = [line for line in text.splitlines() if line.startswith(start)]
+    assert lines, f"no line begins with {start}"
+    assert all('engine="0"' in line and 'model_name="smollm2-135m"' in line for line in lines)
+    return [float(line.rsplit(" ", 1)[1]) for line in lines]
 
 
 @pytest.fixture(scope="module")
@@ -179,6 +188,21 @@ def test_waiting_calls_are_admitted_in_program_order(system: Running) -> None:
     started = [e["call_id"] for e, _ in system.decisions() if e["type"] == "CallStarted"]
     order = [next(c for c in waited if c in s) for s in started if any(c in s for c in waited)]
     assert order == [waited[1], waited[0]]
+
+
+def test_the_engine_s_own_metrics_tell_what_program_scheduling_has_done(system: Running) -> None:
+    levels: dict[str, int] = {}
+    num_demotions = 0
+    for _, decisions in system.decisions():
+        for placed in decisions:
+            num_demotions += placed["level"] > levels.get(placed["call_id"], placed["level"])
+            levels[placed["call_id"]] = placed["level"]
+    assert num_demotions > 0
+    assert system.metric("num_demotions_total", "agentix") == num_demotions
+    for name in ("num_promotions", "num_parks", "num_resumes", "num_evictions", "recomputed_tokens"):
+        assert system.metric(f"{name}_total", "agentix") == 0, "the engine neither parks nor promotes"
+    assert system.metric("scheduling_seconds_total", "agentix") > 0
+    assert system.metric("num_calls", "agentix") == 0
 
 
 def test_the_core_replays_the_engine_s_log_to_the_same_decisions(system: Running) -> None:

@@ -11,7 +11,7 @@ from agentix.cost import CalibratedCard, EngineFacts, FittedCost, Step
 from agentix.metrics.definitions import jct_s, program_token_latency_s
 from agentix.workload import Call, Program
 from agentix.workload.save import save_programs
-from benchmarks.fidelity.cases import Case, Measured, all_cases
+from benchmarks.fidelity.cases import Case, Measured, cases_of
 from benchmarks.fidelity.predict import Paced, predict, simulate
 from benchmarks.fidelity.report import count_within, prediction_table, repeat_table
 
@@ -119,7 +119,7 @@ def test_runs_of_one_case_stand_side_by_side_with_their_spread(programs: Path) -
 
 
 def test_every_case_has_a_name_of_its_own_and_repeats_share_programs_and_arrivals() -> None:
-    cases = all_cases()
+    cases = cases_of("loaded-machine")
     assert len({case.name for case in cases}) == len(cases) == 12
     repeats = [case for case in cases if case.name.startswith("react-fcfs-1.3")]
     assert [case.name for case in repeats] == ["react-fcfs-1.3", "react-fcfs-1.3-r2"]

@@ -59,3 +59,17 @@ def test_an_empty_queue_has_nothing_to_give(queue_class: Any) -> None:
             take()
     with pytest.raises(KeyError):
         queue.remove_request(Request("a"))
+
+
+def test_a_request_that_is_held_back_waits_and_is_not_given_out(queue_class: Any) -> None:
+    held = {"a", "b"}
+    queue = queue_class(lambda i: (0, 0.0, ord(i), i), held.__contains__)
+    requests = {i: Request(i) for i in "abc"}
+    queue.prepend_requests(requests.values())
+    assert queue.pop_request() is requests["c"]
+    assert (len(queue), bool(queue), list(queue)) == (2, False, [requests["a"], requests["b"]])
+    with pytest.raises(IndexError):
+        queue.peek_request()
+    held.discard("b")
+    assert bool(queue)
+    assert queue.peek_request() is requests["b"]

@@ -84,6 +84,7 @@ def test_on_the_command_line(tmp_path: Path) -> None:
         "quanta_s": [1.0, 2.0, 4.0, 8.0],
         "starvation_ratio": None,
         "running_first": False,
+        "weigh_evictions": False,
         "class_weights": [],
     }
     assert [(run["policy"], run["total_wait_s"], run["rate"]) for run in document["runs"]] == [

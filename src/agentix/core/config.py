@@ -23,7 +23,8 @@ class SchedulerConfig:
                       None: never. Small values favour the tail, large ones the mean.
     running_first     within a level a running call goes before those that wait, so that no call is preempted for one of
                       its own level. Off, as in the paper: first come, first served, by entry to the level.
-
+    weigh_evictions   a call takes KV blocks from worse ones only if that is worth it (`Entry.is_worth`); it waits for blocks
+                      otherwise, and those after it that hold theirs go on. Off, as in the paper: the order alone decides.
     class_weights     (class, weight) of program classes: one of weight 2 receives twice the service at each level before it
                       sinks; classes that are not named have weight 1. As a JSON object in `from_mapping`.
 
@@ -34,6 +35,7 @@ class SchedulerConfig:
     quanta_s: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
     starvation_ratio: float | None = 20.0
     running_first: bool = False
+    weigh_evictions: bool = False
     class_weights: tuple[tuple[str, float], ...] = ()
 
     def __post_init__(self) -> None:
@@ -70,8 +72,9 @@ class SchedulerConfig:
         if not isinstance(weights, Mapping) or not all(_is_number(weight) for weight in weights.values()):
             raise ConfigError(f"class_weights must be an object of class names and numbers, not {weights!r}")
         values["class_weights"] = tuple(weights.items())
-        if not isinstance(values.get("running_first", False), bool):
-            raise ConfigError(f"running_first must be true or false, not {values['running_first']!r}")
+        for name in ("running_first", "weigh_evictions"):
+            if not isinstance(values.get(name, False), bool):
+                raise ConfigError(f"{name} must be true or false, not {values[name]!r}")
         if not isinstance(values.get("policy", ""), str):
             raise ConfigError(f"policy must be a name, not {values['policy']!r}")
         return cls(**values)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Collection, Iterable, Sequence, Set
 from typing import Protocol
 
 from agentix.core.program import CallRow
@@ -37,14 +37,24 @@ class Room:
     A call that is taken may use the free blocks and, if they are too few, those of calls that stand after it in the
     order, worst first: the `victims` among `holders`, whose blocks the engine takes. In first-come-first-served order only
     a call that came later is ever a victim. Calls that are `staying` have their slots and blocks and keep them.
-    `is_short` says whether the free blocks were ever too few.
+    `is_short` says whether the free blocks were ever too few; `has_refused` whether a call without blocks was left out since
+    it is not worth those of others (`Scheduler.is_worth`), where `block_cost_s` is the time to compute again what a block
+    holds. What the prefix cache may give back is not taken off: while blocks are short others take it first.
     """
 
     def __init__(
-        self, blocks: BlockView, core: Scheduler, num_slots: int, *, staying: Set[str], holders: Iterable[str]
+        self,
+        blocks: BlockView,
+        core: Scheduler,
+        num_slots: int,
+        *,
+        staying: Set[str],
+        holders: Collection[str],
+        block_cost_s: float = 0.0,
     ) -> None:
         self.victims: list[str] = []
-        self.is_short = False
+        self.is_short = self.has_refused = False
+        self._block_cost_s = block_cost_s
         self._blocks = blocks
         self._core = core
         self._staying = staying
@@ -67,6 +77,12 @@ class Room:
         self._num_slots -= 1
         return True
 
+    def take_holders(self, call_ids: Iterable[str]) -> list[str]:
+        """Those that may go on with the blocks they hold, best first, although a call before them waits for blocks."""
+        calls = self._core.table.calls
+        passes = self._core.holding.passes
+        return [c for c in sorted(call_ids, key=self._core.key) if passes(calls[c]) and self.take(calls[c])]
+
     def _find_victims(self, call_id: str, needed: int) -> bool:
         """Add the worst holders after the call to the victims until the blocks suffice; none if they never do."""
         self.is_short = True
@@ -81,6 +97,11 @@ class Room:
                 gone[block] += 1
                 num_free += gone[block] == self._blocks.num_holders(block)
         if num_free < needed:
+            return False
+        cost_s = (num_free - self._num_free) * self._block_cost_s
+        is_new = call_id not in self._staying and call_id not in self._holders
+        if is_new and not self._core.is_worth(call_id, holders[left:], cost_s):
+            self.has_refused = True
             return False
         self.victims.extend(reversed(holders[left:]))
         del holders[left:]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, insort
-from collections.abc import Iterator, Set
+from collections.abc import Iterable, Iterator, Set
 
 from agentix.core.budget import BatchBudget
 from agentix.core.config import SchedulerConfig
@@ -49,6 +49,7 @@ class Scheduler:
         self.holding = Holding(capacity_tokens if self.policy.holds_programs else None)
         self._beta = config.starvation_ratio
         self._running_first = config.running_first
+        self._weighs_evictions = config.weigh_evictions
         self._weights = dict(config.class_weights)
         self._entries: dict[str, Entry] = {}
         self._order: list[Key] = []
@@ -95,11 +96,9 @@ class Scheduler:
         the policy reranks or holds programs.
         """
         self.rerank(now)
-        calls = self.table.calls
-        active = (calls[key[-1]] for key in self._order)
-        self.holding.decide(self.policy, self.table, active, idle=not self._running, now=now)
+        self.hold_back(now)
         run: list[str] = []
-        holding, take = self.holding, budget.take
+        calls, holding, take = self.table.calls, self.holding, budget.take
         for key in self._order:
             call = calls[key[-1]]
             if not holding.held or holding.passes(call):
@@ -122,6 +121,11 @@ class Scheduler:
                 entry.key = self._key_of(self.table.calls[entry.key[-1]], entry, entry.key[2])
             self._order = sorted(entry.key for entry in self._entries.values())
         return self.policy.reranks
+
+    def hold_back(self, now: float) -> None:
+        """Establish afresh which programs are held back, as `choose` does. O(programs) if the policy holds any."""
+        active = (self.table.calls[key[-1]] for key in self._order)
+        self.holding.decide(self.policy, self.table, active, idle=not self._running, now=now)
 
     def steady_until(self, now: float) -> float:
         """Until when the order is sure to stay as it is, if all that happens is that the running calls are served.
@@ -150,6 +154,13 @@ class Scheduler:
     def level(self, call_id: str) -> int:
         """The call's level, 0 = served first."""
         return self._entry(call_id).level
+
+    def is_worth(self, call_id: str, victims: Iterable[str], cost_s: float) -> bool:
+        """Whether the call, which has no KV, may take that of the victims, which costs so much time to compute again."""
+        if not self._weighs_evictions:
+            return True
+        entries = (self._entry(victim) for victim in victims)
+        return self._entry(call_id).is_worth(cost_s, entries, running_first=self._running_first)
 
     @property
     def running(self) -> Set[str]:
@@ -196,6 +207,7 @@ class Scheduler:
         quantum_s = self.policy.quanta_s[level] * self._weights.get(row.program_class, 1.0)
         entry = Entry((0, 0.0, 0, ""), level, self.policy.rank(call, row, now), quantum_s)
         entry.key = key = self._key_of(call, entry, self._num_entries + 1)
+        entry.is_promoted = reason == "starving"
         if reason == "starving":
             entry.reset_waiting_s, entry.reset_service_s = call.waiting_s(now), call.service_s
         elif old is not None:

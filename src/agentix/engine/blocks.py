@@ -6,6 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 
+def kv_capacity_tokens(scheduler: Any) -> int:
+    """Tokens whose KV the engine holds; of its blocks one is a placeholder, and each KV group needs its own for a token."""
+    num_blocks = scheduler.vllm_config.cache_config.num_gpu_blocks - 1
+    return int(num_blocks // scheduler.kv_cache_manager.num_kv_cache_groups * scheduler.block_size)
+
+
 class EngineBlocks:
     """A `core.room.BlockView` over vLLM's scheduler. Reads alone; counts as vLLM itself does before it allocates."""
 

@@ -17,6 +17,7 @@ from vllm.v1.core.sched.interface import PauseState
 from agentix.core.events import CallPreempted, CallStarted, Event
 from agentix.core.scheduler import Scheduler
 from agentix.engine.blocks import EngineBlocks
+from agentix.engine.pace import PrefillPace
 from agentix.engine.room import EngineRoom, Gate, QuickRoom
 
 logger = init_logger(f"vllm.{__name__}")
@@ -37,9 +38,10 @@ class Parking:
 
     The choice is made anew only when something has happened since the last one. Rules that spare switches: a call that has
     come to run stays until it has yielded a token; none goes for one of its own level (`running_first`, in the core); a
-    parked call keeps its blocks until somebody before it in the order needs them; and while a call waits for blocks that
-    nobody can give up, those after it that hold theirs go on. Where vLLM's model runner keeps a state per request
-    (`num_states`), those that run, are parked or wait with KV never outnumber the states.
+    parked call keeps its blocks until somebody before it in the order needs them, and a call without KV takes them only if
+    that is worth it (`weigh_evictions`, in the core); and while a call waits for blocks, those after it that hold theirs go
+    on. Where vLLM's model runner keeps a state per request (`num_states`), those that run, are parked or wait with KV never
+    outnumber the states.
 
     `scheduler` is the plug-in; it tells of calls that start, yield and go, and `tell` takes events to the core.
     """
@@ -47,6 +49,7 @@ class Parking:
     def __init__(self, scheduler: Any, core: Scheduler, tell: Callable[[Event], None], *, num_states: int | None) -> None:
         self.parked: dict[str, Any] = {}
         self.counts = ParkingCounts()
+        self.pace = PrefillPace()
         self.is_settled = False  # whether the last choice would come out the same
         self._scheduler = scheduler
         self._core = core
@@ -142,13 +145,13 @@ class Parking:
         chosen = set(core.choose(now, quick).run)
         if not quick.is_short:
             return chosen, [], False
-        room = EngineRoom(gate, self._blocks, core, num_slots, staying=staying, holders=(running - staying) | parked)
+        block_cost_s = self.pace.s_per_token * scheduler.block_size / self._num_groups
+        holders = (running - staying) | parked
+        room = EngineRoom(gate, self._blocks, core, num_slots, staying=staying, holders=holders, block_cost_s=block_cost_s)
         chosen = set(core.choose(now, room).run)
         # Calls after one that waits in vain for blocks may go on with those that they hold.
         holding = {r.request_id for r in scheduler.kv_holding_waiting if not gate.is_shut(r.request_id)}
-        for call_id in sorted((running | parked | holding) - chosen, key=core.key):
-            if room.take(core.table.calls[call_id]):
-                chosen.add(call_id)
+        chosen.update(room.take_holders((running | parked | holding) - chosen))
         return chosen, room.victims, room.is_short
 
     def _park(self, request: Any, now: float) -> None:
@@ -228,3 +231,20 @@ class Parking:
             num_free = self._num_slots - len(scheduler.running) - scheduler.num_waiting_for_streaming_input
             for call_id in sorted(self.parked, key=self._core.key)[: max(0, num_free)]:
                 self._resume(call_id, now)
+
+
+def can_park(scheduler: Any) -> bool:
+    """Whether running calls are to be parked on this engine, and may be; if not the queue is ordered all the same."""
+    if scheduler.settings.preemption == "none":
+        return False
+    reasons = {
+        "speculative decoding": scheduler.vllm_config.speculative_config is not None,
+        "pipeline parallelism": scheduler.vllm_config.parallel_config.pipeline_parallel_size > 1,
+        "a model runner with a slot per request, unless --max-num-active-seqs is less than --max-num-seqs": (
+            scheduler.use_v2_model_runner and scheduler.max_num_active_reqs >= scheduler.max_num_running_reqs
+        ),
+    }
+    for reason, holds in reasons.items():
+        if holds:
+            logger.warning("agentix: running calls are not parked with %s; waiting calls are ordered", reason)
+    return not any(reasons.values())

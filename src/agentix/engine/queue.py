@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -15,11 +16,13 @@ class ProgramQueue(RequestQueue):  # type: ignore[misc]  # vLLM is not typed for
     """vLLM's RequestQueue, sorted by `key_of(request_id)`; "prepending" means adding, since the key is the place.
 
     A key may change while the request waits; `reposition` then moves it. A request stands here once, however often it is
-    added. Adding, removing and moving cost a binary search and a list insertion.
+    added. Adding, removing and moving cost a binary search and a list insertion. Requests that are held back now (`is_held`,
+    asked each time) wait here like others, but are not given out, and a queue of them alone is false.
     """
 
-    def __init__(self, key_of: Callable[[str], _Key]) -> None:
+    def __init__(self, key_of: Callable[[str], _Key], is_held: Callable[[str], bool] = lambda _: False) -> None:
         self._key_of = key_of
+        self._is_held = is_held
         self._order: list[_Key] = []
         self._keys: dict[str, _Key] = {}
         self._requests: dict[str, Any] = {}
@@ -33,11 +36,14 @@ class ProgramQueue(RequestQueue):  # type: ignore[misc]  # vLLM is not typed for
         self._requests[request.request_id] = request
 
     def peek_request(self) -> Any:
-        """The request to be served next. Raises IndexError if none waits."""
-        return self._requests[self._order[0][-1]]
+        """The request to be served next. Raises IndexError if none may be."""
+        for *_, request_id in self._order:
+            if not self._is_held(request_id):
+                return self._requests[request_id]
+        raise IndexError("no request waits that is not held back")
 
     def pop_request(self) -> Any:
-        """Take out the request to be served next. Raises IndexError if none waits."""
+        """Take out the request to be served next. Raises IndexError if none may be."""
         request = self.peek_request()
         self.remove_request(request)
         return request
@@ -74,8 +80,13 @@ class ProgramQueue(RequestQueue):  # type: ignore[misc]  # vLLM is not typed for
         self._keys = {request_id: self._key_of(request_id) for request_id in self._requests}
         self._order = sorted(self._keys.values())
 
+    def num_at(self, level: int) -> int:
+        """How many requests wait at the level. O(log n)."""
+        first, end = ((at, -math.inf, 0, "") for at in (level, level + 1))
+        return bisect_left(self._order, end) - bisect_left(self._order, first)
+
     def __bool__(self) -> bool:
-        return bool(self._order)
+        return any(not self._is_held(key[-1]) for key in self._order)
 
     def __len__(self) -> int:
         return len(self._order)

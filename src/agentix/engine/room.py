@@ -90,9 +90,17 @@ class EngineRoom(Room):
     """
 
     def __init__(
-        self, gate: Gate, blocks: EngineBlocks, core: Scheduler, num_slots: int, *, staying: Set[str], holders: Set[str]
+        self,
+        gate: Gate,
+        blocks: EngineBlocks,
+        core: Scheduler,
+        num_slots: int,
+        *,
+        staying: Set[str],
+        holders: Set[str],
+        block_cost_s: float,
     ) -> None:
-        super().__init__(blocks, core, num_slots, staying=staying, holders=holders)
+        super().__init__(blocks, core, num_slots, staying=staying, holders=holders, block_cost_s=block_cost_s)
         self._gate = gate
         self._held = staying | holders
         self._watermark = blocks.watermark_blocks

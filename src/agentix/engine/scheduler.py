@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import vllm
@@ -34,17 +35,20 @@ from agentix.core.policies import refuse_clairvoyant
 from agentix.core.process_table import ProcessTable
 from agentix.core.scheduler import Scheduler
 from agentix.cost.step import Step
-from agentix.engine.compat import check_attributes, check_methods
+from agentix.engine.blocks import kv_capacity_tokens
+from agentix.engine.compat import check_source
+from agentix.engine.kept import KeptKV
 from agentix.engine.line_log import LineLog
-from agentix.engine.parking import Parking
+from agentix.engine.parking import Parking, can_park
 from agentix.engine.queue import ProgramQueue
 from agentix.engine.settings import PluginSettings
 from agentix.engine.step_log import StepRecord, facts_line, facts_of, step_line, work_of
-from agentix.wire import attained_from_xargs
+from agentix.engine.telemetry import Telemetry, count_calls, is_received
+from agentix.wire import attained_from_xargs, is_last_call
 
 logger = init_logger(f"vllm.{__name__}")
 
-check_methods(AsyncScheduler, vllm.__version__)
+check_source(Path(vllm.__file__).parent, vllm.__version__)
 
 _UNFINISHED = (RequestStatus.FINISHED_ABORTED, RequestStatus.FINISHED_ERROR, RequestStatus.FINISHED_IGNORED)
 
@@ -56,6 +60,7 @@ class _StepInFlight:
     began_s: float
     scheduled_s: float
     call_ids: tuple[str, ...]
+    num_tokens: int
     work: Step | None
 
 
@@ -69,15 +74,16 @@ class ProgramScheduler(AsyncScheduler):  # type: ignore[misc]  # vLLM is not typ
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        check_attributes(self, vllm.__version__)
         self.settings = PluginSettings.find(self.vllm_config.additional_config, os.environ)
         self.programs = ProcessTable()
-        self.core = Scheduler(self.settings.scheduler, self.programs)
+        self.core = Scheduler(self.settings.scheduler, self.programs, capacity_tokens=kv_capacity_tokens(self))
         refuse_clairvoyant(self.core.policy)
         self.policy = SchedulingPolicy.PRIORITY
-        self.waiting = ProgramQueue(self.core.key)
+        self.waiting = ProgramQueue(self.core.key, self._is_held)
         self.kv_holding_waiting = ProgramQueue(self.core.key)
-        self._parking = Parking(self, self.core, self._apply, num_states=self._num_states()) if self._can_park() else None
+        self._kept = KeptKV(self, self.core)
+        self._parking = Parking(self, self.core, self._apply, num_states=self._num_states()) if can_park(self) else None
+        self._telemetry = Telemetry(is_received=is_received(os.environ))
         self._in_flight: dict[int, _StepInFlight] = {}  # oldest first
         self._last_output_s = 0.0
         self._swept_s = time.monotonic()
@@ -95,6 +101,7 @@ class ProgramScheduler(AsyncScheduler):  # type: ignore[misc]  # vLLM is not typ
         self._forget_idle_programs(now)
         if request.request_id not in self.requests:
             params = request.sampling_params
+            xargs = params.extra_args if params is not None else None
             self._apply(
                 CallArrived(
                     now=now,
@@ -102,9 +109,11 @@ class ProgramScheduler(AsyncScheduler):  # type: ignore[misc]  # vLLM is not typ
                     program_id=request.session_id or request.request_id,
                     prompt_tokens=request.num_prompt_tokens,
                     priority=request.priority or None,
-                    attained=attained_from_xargs(params.extra_args if params is not None else None),
+                    attained=attained_from_xargs(xargs),
                 )
             )
+            if request.session_id and is_last_call(xargs):
+                self._apply(ProgramEnded(now=now, program_id=request.session_id))
             request.priority = self.core.level(request.request_id)
         elif self._parking is not None:
             self._parking.is_settled = False
@@ -116,13 +125,19 @@ class ProgramScheduler(AsyncScheduler):  # type: ignore[misc]  # vLLM is not typ
         if self.core.rerank(began_s):
             self.waiting.resort()
             self.kv_holding_waiting.resort()
+        self.core.hold_back(began_s)
+        self._kept.let_go_until(began_s)
         if self._parking is not None:
             self._parking.arrange(began_s)
         output = super().schedule(*args, **kwargs)
         now = time.monotonic()
         resumed_ids = output.scheduled_cached_reqs.resumed_req_ids
+        for call_id in resumed_ids:
+            num_found = self.requests[call_id].num_computed_tokens - output.num_scheduled_tokens[call_id]
+            self._telemetry.came_back(call_id, num_found)
         for call_id in (*(new.req_id for new in output.scheduled_new_reqs), *sorted(resumed_ids)):
             self._apply(CallStarted(now=now, call_id=call_id))
+            self._kept.call_started(self.programs.calls[call_id].program_id)
             if self._parking is not None:
                 self._parking.started(call_id)
         if output.num_scheduled_tokens:
@@ -130,8 +145,10 @@ class ProgramScheduler(AsyncScheduler):  # type: ignore[misc]  # vLLM is not typ
                 began_s=began_s,
                 scheduled_s=now,
                 call_ids=tuple(output.num_scheduled_tokens),
+                num_tokens=output.total_num_scheduled_tokens,
                 work=work_of(output.num_scheduled_tokens, self.requests) if self._step_log.is_open else None,
             )
+        self._telemetry.scheduled(time.monotonic() - began_s)
         return output
 
     def update_from_output(self, scheduler_output: Any, model_runner_output: Any) -> Any:
@@ -143,6 +160,8 @@ class ProgramScheduler(AsyncScheduler):  # type: ignore[misc]  # vLLM is not typ
             started_s = max(step.scheduled_s, self._last_output_s)
             self._last_output_s = now
             self._log_step(step, started_s, now)
+            if self._parking is not None:
+                self._parking.pace.note(now - started_s, num_calls=len(step.call_ids), num_tokens=step.num_tokens)
             calls = self.programs.calls
             active = tuple([c for c in step.call_ids if c in calls])
             self._apply(StepCompleted(now=now, duration_s=now - started_s, call_ids=active))
@@ -150,6 +169,15 @@ class ProgramScheduler(AsyncScheduler):  # type: ignore[misc]  # vLLM is not typ
         if self._parking is not None:
             self._parking.step_returned()
         return outputs
+
+    def make_stats(self, *args: Any, **kwargs: Any) -> Any:
+        """The statistics of a step; now and then they carry the plug-in's own to /metrics."""
+        stats, now = super().make_stats(*args, **kwargs), time.monotonic()
+        if stats is not None and self._telemetry.is_due(now, idle=not self.requests):
+            parked, totals = (self._parking.parked, asdict(self._parking.counts)) if self._parking is not None else ((), {})
+            calls = count_calls(self.core, parked, (self.waiting, self.kv_holding_waiting))
+            self._telemetry.report(stats, now, calls, totals)
+        return stats
 
     def get_request_counts(self) -> tuple[int, int]:
         """Requests that run and that wait; parked ones wait."""
@@ -165,7 +193,10 @@ class ProgramScheduler(AsyncScheduler):  # type: ignore[misc]  # vLLM is not typ
         """Forget the prefix cache; with `reset_running_requests` every call loses its blocks, parked ones too."""
         if reset_running_requests and self._parking is not None:
             self._parking.release_all()
-        return bool(super().reset_prefix_cache(reset_running_requests, *args, **kwargs))
+        is_reset = bool(super().reset_prefix_cache(reset_running_requests, *args, **kwargs))
+        if is_reset:
+            self._kept.forget()
+        return is_reset
 
     def _preempt_request(self, request: Request, *args: Any, **kwargs: Any) -> None:
         """KV blocks ran out: vLLM takes the request's blocks and puts it back into the queue."""
@@ -173,6 +204,7 @@ class ProgramScheduler(AsyncScheduler):  # type: ignore[misc]  # vLLM is not typ
             self._apply(CallPreempted(now=time.monotonic(), call_id=request.request_id))
         if self._parking is not None:
             self._parking.forget(request.request_id)
+        self._telemetry.lost_kv(request.request_id, request.num_computed_tokens)
         super()._preempt_request(request, *args, **kwargs)
 
     def _handle_stopped_request(self, request: Request) -> Any:
@@ -197,9 +229,14 @@ class ProgramScheduler(AsyncScheduler):  # type: ignore[misc]  # vLLM is not typ
             self._apply(CallAborted(now=now, call_id=call.call_id, reason=str(request.status), service_s=service_s))
         else:
             self._apply(CallFinished(now=now, call_id=request.request_id, output_tokens=request.num_output_tokens))
+        self._telemetry.over(call.call_id)
         if not request.session_id:
             self._apply(ProgramEnded(now=now, program_id=call.program_id))
-        return super()._free_request(request, *args, **kwargs)
+        blocks = self._kept.findable_blocks(call.call_id)
+        params = super()._free_request(request, *args, **kwargs)
+        has_finished = request.status not in _UNFINISHED
+        self._kept.call_over(request.session_id or None, blocks, has_finished=has_finished, now=now)
+        return params
 
     def _unreturned_s(self, call_id: str, now: float) -> float:
         """Service of the call in the step that runs now, whose output will find it gone."""
@@ -213,13 +250,20 @@ class ProgramScheduler(AsyncScheduler):  # type: ignore[misc]  # vLLM is not typ
         placed = self.core.apply(event)
         if self._parking is not None and (placed or not isinstance(event, StepCompleted)):
             self._parking.is_settled = False
+        if isinstance(event, ProgramEnded):
+            self._kept.program_over(event.program_id)
         if self._log.is_open:
             self._log.write(log_line(event, placed))
         for placement in placed:
             request = self.requests.get(placement.call_id)
             if request is not None:
+                self._telemetry.placed(request.priority, placement.level)
                 request.priority = placement.level
                 self._reposition(placement.call_id)
+
+    def _is_held(self, call_id: str) -> bool:
+        """Whether the call waits because its program is held back."""
+        return not self.core.holding.passes(self.programs.calls[call_id])
 
     def _reposition(self, call_id: str) -> None:
         """The call may have another place now in the queue where it waits, if it does."""
@@ -233,22 +277,6 @@ class ProgramScheduler(AsyncScheduler):  # type: ignore[misc]  # vLLM is not typ
     def _num_states(self) -> int | None:
         """Calls for which the model runner keeps a slot, running or parked; None: as many as there are."""
         return self.max_num_running_reqs if self.use_v2_model_runner else None
-
-    def _can_park(self) -> bool:
-        """Whether running calls may be parked here; if not the queue is ordered all the same."""
-        if self.settings.preemption == "none":
-            return False
-        reasons = {
-            "speculative decoding": self.vllm_config.speculative_config is not None,
-            "pipeline parallelism": self.vllm_config.parallel_config.pipeline_parallel_size > 1,
-            "a model runner with a slot per request, unless --max-num-active-seqs is less than --max-num-seqs": (
-                self.use_v2_model_runner and self.max_num_active_reqs >= self.max_num_running_reqs
-            ),
-        }
-        for reason, holds in reasons.items():
-            if holds:
-                logger.warning("agentix: running calls are not parked with %s; waiting calls are ordered", reason)
-        return not any(reasons.values())
 
     def _log_step(self, step: _StepInFlight, started_s: float, now: float) -> None:
         if step.work is not None:

@@ -6,13 +6,13 @@ It decides nothing about order: that is `agentix.core.Scheduler`, unchanged.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from agentix.core.events import Batch, CallFinished, CallPreempted, CallStarted, Event, Placed, StepCompleted
 from agentix.core.process_table import ProcessTable
 from agentix.core.room import Room
 from agentix.core.scheduler import Scheduler
-from agentix.cost.step import StepCostModel
+from agentix.cost.step import Step, StepCostModel, causal_pairs
 from agentix.sim.call import SimCall
 from agentix.sim.config import CapacityError, EngineConfig, EngineCounts
 from agentix.sim.content import Contents, Context
@@ -52,7 +52,9 @@ class ModelledEngine:
         self.flight: Flight | None = None
         self._table = table
         self._cost = cost
-        self._block_cost_s = config.block_size * prefill_s_per_token(cost, config.max_batch_tokens)
+        num_tokens = config.max_batch_tokens
+        prefill_s = cost.step_s(Step(prefill_tokens=num_tokens, prefill_pairs=causal_pairs(num_tokens)))
+        self._block_cost_s = config.block_size * prefill_s / num_tokens  # time to compute a block again
         self._fails_at_s = fails_at_s
         self._on_decision = on_decision
         self._batch: dict[str, SimCall] = {}
@@ -201,7 +203,12 @@ class ModelledEngine:
         )
         batch = self.core.choose(now, room)
         if room.has_refused:
-            batch = self._with_more(batch, room.take_holders(set(holders).difference(batch.run)))
+            more = room.take_holders(set(holders).difference(batch.run))
+            batch = Batch(
+                run=(*batch.run, *more),
+                admit=(*batch.admit, *(c for c in more if c in self._parked)),
+                preempt=tuple(c for c in batch.preempt if c not in more),
+            )
         self._is_settled = True  # unless what follows moves somebody
         for call_id in batch.preempt:
             if call_id not in staying:
@@ -224,13 +231,6 @@ class ModelledEngine:
         self._is_settled &= (is_final or not (batch.admit or new)) and not policy.reranks
         if policy.holds_programs and batch.admit:
             self._is_settled = False  # whom it holds back may depend on who runs
-
-    @staticmethod
-    def _with_more(batch: Batch, call_ids: Sequence[str]) -> Batch:
-        """The batch with these calls after it, which hold KV."""
-        admit = (*batch.admit, *(c for c in call_ids if c not in batch.preempt))
-        preempt = tuple(c for c in batch.preempt if c not in call_ids)
-        return Batch(run=(*batch.run, *call_ids), admit=admit, preempt=preempt)
 
     def _admit(self, call: SimCall, now: float) -> bool:
         """Let it enter the batch with blocks for all its known tokens; False if they are too few."""

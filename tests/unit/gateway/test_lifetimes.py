@@ -112,3 +112,21 @@ def test_what_is_remembered_of_ended_programs_is_bounded(num_programs: int) -> N
     assert len(clock.lifetimes._ended) == 3
     assert clock.call("p0") is None
     assert clock.call("p9") is not None
+
+
+def test_the_last_row_of_every_program_is_told_once() -> None:
+    rows: list[tuple[str, int]] = []
+    clock = Clock(on_over=lambda row: rows.append((row.program_id, row.num_finished)))
+    clock.call("idle")
+    clock.call("busy")
+    clock.table.apply(CallArrived(now=clock.now, call_id="c2", program_id="busy"))
+    clock.lifetimes.end("busy", clock.now)
+    assert rows == []  # a call of it goes on
+    clock.table.apply(CallFinished(now=clock.now, call_id="c2"))
+    assert rows == [("busy", 2)]
+    clock.lifetimes.end("busy", clock.now)
+    clock.wait(1001.0)
+    assert rows == [("busy", 2), ("idle", 1)]
+    clock.call("idle")  # it comes back, as a program with calls of its own to count
+    clock.lifetimes.end("idle", clock.now)
+    assert rows[2:] == [("idle", 1)]

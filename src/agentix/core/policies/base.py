@@ -30,6 +30,7 @@ class SchedulingPolicy:
         preempts: a running call gives way to a better one that waits. If not, running calls stand before all that wait
             and only an engine that runs out of KV blocks takes one off.
         holds_programs: `held_back` is to be asked before each batch choice.
+        ignores_programs: programs do not matter to it, so an engine leaves the KV between their calls as it would be.
     """
 
     quanta_s: tuple[float, ...] = (math.inf,)
@@ -38,6 +39,7 @@ class SchedulingPolicy:
     clairvoyant: bool = False
     preempts: bool = True
     holds_programs: bool = False
+    ignores_programs: bool = False
 
     def __init__(self, config: SchedulerConfig) -> None:
         del config

@@ -7,3 +7,5 @@ from agentix.core.policies.base import SchedulingPolicy
 
 class FCFS(SchedulingPolicy):
     """One level without a quantum, in order of arrival of the calls; programs do not matter."""
+
+    ignores_programs = True

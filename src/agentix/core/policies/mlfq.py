@@ -10,6 +10,7 @@ class MLFQ(MultiLevelPolicy):
     """Attained service of the call itself: every call enters the top level and sinks as it is served."""
 
     starves_by_program = False
+    ignores_programs = True
 
     def attained_s(self, call: CallRow, row: ProgramRow) -> float:
         """Service of the call: none on arrival."""

@@ -1,0 +1,182 @@
+"""GET /metrics: a history worked out by hand, on a clock that stands still until the engine turns it on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from starlette.requests import Request
+from starlette.responses import Response
+
+from fake_engine import FakeEngine, sse
+from gateway_system import CHAT, System, eventually, gateway
+
+Samples = dict[tuple[str, tuple[str, ...]], float]
+
+
+@dataclass
+class Clock:
+    """Stands in for the module `time` in the gateway."""
+
+    now: float = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@dataclass
+class TimedEngine(FakeEngine):
+    """An answer takes `answer_s`; a stream goes on after its first token when `go_on` is set."""
+
+    clock: Clock = field(default_factory=Clock)
+    answer_s: float = 0.0
+    go_on: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def complete(self, request: Request) -> Response:
+        self.clock.now += self.answer_s
+        return await super().complete(request)
+
+    async def events(self, body: Any) -> AsyncIterator[bytes]:
+        first = True
+        async for event in super().events(body):
+            if first:
+                yield sse({"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]})  # says nothing yet
+            yield event
+            if first:
+                await self.go_on.wait()
+            first = False
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    for module in ("app", "relay", "programs"):
+        monkeypatch.setattr(f"agentix.gateway.{module}.time", clock)
+    return clock
+
+
+async def read(system: System) -> Samples:
+    """Samples by name, less the prefix, and values of labels; `le` last."""
+    response = await system.client.get("/metrics")
+    assert response.headers["content-type"].startswith("text/plain")
+    return {
+        (s.name.removeprefix("agentix_gateway_"), tuple(s.labels.values())): s.value
+        for family in text_string_to_metric_families(response.text)
+        for s in family.samples
+    }
+
+
+def without_buckets(samples: Samples) -> Samples:
+    """All but the buckets, and of the classes and outcomes all but those that have nothing."""
+    return {key: value for key, value in samples.items() if value and not key[0].endswith("_bucket")}
+
+
+async def test_a_history_is_counted_exactly(clock: Clock) -> None:
+    engine = TimedEngine(clock=clock, answer_s=2.0)
+    async with gateway(engine) as system:
+        await system.post("/v1/programs", {"program_id": "p", "class": "coder"})
+        await system.chat({"X-Agentix-Program": "p"})  # from 0 to 2
+        clock.now = 3.0  # a tool
+        engine.answer_s = 1.0
+        async with system.client.stream(
+            "POST", "/v1/chat/completions", json={**CHAT, "stream": True}, headers={"X-Agentix-Program": "p"}
+        ) as answer:
+            lines = answer.aiter_lines()  # from 3, first token at 4, to 12
+            while "hé" not in await anext(lines):
+                pass
+            during = await read(system)
+            assert (during["active_programs", ("coder",)], during["active_programs", ("other",)]) == (1, 0)
+            assert (during["active_calls", ("e0",)], during["live_programs", ()]) == (1, 1)
+            assert ("calls_total", ("e0", "finished")) in during
+            clock.now = 12.0
+            engine.go_on.set()
+            async for _ in lines:
+                pass
+        await eventually(lambda: not system.table.calls)
+        clock.now = 100.0  # nobody works for it any more
+        await system.client.delete("/v1/programs/p")
+        await system.client.post("/v1/programs", json={"program_id": "empty"})
+        await system.client.delete("/v1/programs/empty")
+        samples = await read(system)
+    assert without_buckets(samples) == {
+        ("program_jct_seconds_sum", ("coder",)): 12.0,
+        ("program_jct_seconds_count", ("coder",)): 1,
+        ("program_token_latency_seconds_sum", ("coder",)): 2.0,  # 12 s for twice 3 tokens
+        ("program_token_latency_seconds_count", ("coder",)): 1,
+        ("call_latency_seconds_sum", ("e0",)): 2.0 + 9.0,
+        ("call_latency_seconds_count", ("e0",)): 2,
+        ("time_to_first_token_seconds_sum", ("e0",)): 1.0,
+        ("time_to_first_token_seconds_count", ("e0",)): 1,
+        ("programs_total", ("coder", "ok")): 1,
+        ("calls_total", ("e0", "finished")): 2,
+    }
+    latency = {key[1][1]: value for key, value in samples.items() if key[0] == "call_latency_seconds_bucket"}
+    assert [latency[le] for le in ("1.0", "2.5", "5.0", "10.0", "+Inf")] == [0, 1, 1, 2, 2]
+    jct = {key[1][1]: v for key, v in samples.items() if key[0] == "program_jct_seconds_bucket" and key[1][0] == "coder"}
+    assert [jct[le] for le in ("10.0", "25.0", "+Inf")] == [0, 1, 1]
+
+
+async def test_calls_that_did_not_finish_and_refusals_are_counted_apart(clock: Clock) -> None:
+    engine = TimedEngine(clock=clock, answer_s=1.0, mode="refuse")
+    async with gateway(engine, max_body_bytes=2000) as system:
+        await system.models_known()
+        await system.chat({"X-Agentix-Program": "p"})
+        engine.mode = "hang"
+        for program_id, leave in (("p", False), ("q", True)):
+            call = asyncio.create_task(system.chat({"X-Agentix-Program": program_id}))
+            await eventually(lambda: engine.num_active == 1)
+            if leave:
+                call.cancel()
+            else:
+                await system.client.post(f"/v1/programs/{program_id}/cancel")
+            await asyncio.gather(call, return_exceptions=True)
+            await eventually(lambda: not system.table.calls)
+            await eventually(lambda: engine.num_active == 0)
+        engine.mode = "ok"
+        await system.chat({"X-Agentix-Program": "q"})
+        engine.mode = "break"
+        engine.go_on.set()
+        await system.chat({"X-Agentix-Program": "r"}, stream=True)
+        for content in (b"{", b"[]", b'{"model": "unknown"}', b"{" + b" " * 2000):
+            await system.client.post("/v1/chat/completions", content=content)
+        for program_id in "pqr":
+            await system.client.delete(f"/v1/programs/{program_id}")
+        assert without_buckets(await read(system)) == {
+            ("call_latency_seconds_sum", ("e0",)): 1.0,
+            ("call_latency_seconds_count", ("e0",)): 1,
+            ("programs_total", ("", "failed")): 3,
+            ("calls_total", ("e0", "refused")): 1,
+            ("calls_total", ("e0", "cancelled")): 1,
+            ("calls_total", ("e0", "disconnected")): 1,
+            ("calls_total", ("e0", "finished")): 1,
+            ("calls_total", ("e0", "lost")): 1,
+            ("rejections_total", ("bad_request",)): 2,
+            ("rejections_total", ("unknown_model",)): 1,
+            ("rejections_total", ("body_too_large",)): 1,
+        }
+
+
+async def test_a_call_that_no_engine_took_is_rejected() -> None:
+    async with gateway(extra=("http://127.0.0.1:9",), health_period_s=60) as system:
+        pool = system.app.state.pool
+        await eventually(lambda: not pool.healthy())
+        await system.chat()  # no call: nobody could take it
+        pool.states["e0"].healthy = True
+        await system.chat({"X-Agentix-Program": "p"})  # a call that reaches nobody
+        await system.client.delete("/v1/programs/p")
+        assert without_buckets(await read(system)) == {
+            ("rejections_total", ("no_engine",)): 2,
+            ("calls_total", ("e0", "rejected")): 1,
+            ("programs_total", ("", "failed")): 1,
+        }
+
+
+async def test_two_gateways_in_one_process_count_apart() -> None:
+    async with gateway(FakeEngine()) as one, gateway(FakeEngine()) as other:
+        await one.chat()
+        assert (await read(one))["calls_total", ("e0", "finished")] == 1
+        assert ("calls_total", ("e0", "finished")) not in await read(other)
