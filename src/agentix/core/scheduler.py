@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Set
+from itertools import takewhile
+from operator import itemgetter
 
 from agentix.core.budget import BatchBudget
 from agentix.core.config import SchedulerConfig
@@ -90,27 +92,26 @@ class Scheduler:
         return placed
 
     def choose(self, now: float, budget: BatchBudget) -> Batch:
-        """The batch that should run from `now` on: calls in order until the first that does not fit.
-
-        Waiting calls of programs that are held back are passed over. O(batch · log batch), however many calls wait, unless
-        the policy reranks or holds programs.
-        """
-        self.rerank(now)
-        self.hold_back(now)
-        run: list[str] = []
-        calls, holding, take = self.table.calls, self.holding, budget.take
-        for key in self._order:
-            call = calls[key[-1]]
-            if not holding.held or holding.passes(call):
-                if not take(call):
-                    break
-                run.append(call.call_id)
+        """The batch that should run from `now` on, with what has to change for it: see `select`."""
+        run = self.select(now, budget)
         chosen = set(run)
         return Batch(
             run=tuple(run),
             admit=tuple(c for c in run if c not in self._running),
             preempt=tuple(sorted(self._running - chosen, key=self.key)),
         )
+
+    def select(self, now: float, budget: BatchBudget) -> list[str]:
+        """The calls that should run from `now` on: calls in order until the first that does not fit.
+
+        Waiting calls of programs that are held back are passed over. O(batch · log batch), however many calls wait, unless
+        the policy reranks or holds programs.
+        """
+        self.rerank(now)
+        self.hold_back(now)
+        calls = map(self.table.calls.__getitem__, map(itemgetter(-1), self._order))
+        passing = filter(self.holding.passes, calls) if self.holding.held else calls
+        return [call.call_id for call in takewhile(budget.take, passing)]
 
     def rerank(self, now: float) -> bool:
         """Establish the order afresh if the policy's ranks may have changed; returns whether they may. O(n log n)."""

@@ -142,13 +142,13 @@ class Parking:
         # Sessions that wait for their clients keep their slots; one that was parked meanwhile takes none from a running call.
         num_slots = max(self._num_slots - scheduler.num_waiting_for_streaming_input, len(running))
         quick = QuickRoom(gate, self._blocks, num_slots, staying=staying, parked=parked, num_groups=self._num_groups)
-        chosen = set(core.choose(now, quick).run)
+        chosen = set(core.select(now, quick))
         if not quick.is_short:
             return chosen, [], False
         block_cost_s = self.pace.s_per_token * scheduler.block_size / self._num_groups
         holders = (running - staying) | parked
         room = EngineRoom(gate, self._blocks, core, num_slots, staying=staying, holders=holders, block_cost_s=block_cost_s)
-        chosen = set(core.choose(now, room).run)
+        chosen = set(core.select(now, room))
         # Calls after one that waits in vain for blocks may go on with those that they hold.
         holding = {r.request_id for r in scheduler.kv_holding_waiting if not gate.is_shut(r.request_id)}
         chosen.update(room.take_holders((running | parked | holding) - chosen))

@@ -69,7 +69,7 @@ class QuickRoom:
             return True
         if self._num_slots <= 0:
             return False
-        if call.running or call_id in self._parked:
+        if call.running or call_id in self._parked:  # the commonest by far
             needed = self._num_groups
         elif self._gate.is_shut(call_id):
             return True

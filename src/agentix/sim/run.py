@@ -69,7 +69,6 @@ def run_case(config: SimulationConfig, case: Case, *, with_timeline: bool = Fals
     """Play one case. The same arguments give the same result. Raises AgentixError for bad input, named."""
     drawn, num_repeated = _draw(config, case)
     engine = _engine(config, case)
-    _check_fit(config, engine, [program for program, _ in drawn])
     timeline = Timeline() if with_timeline else None
     simulation = Simulation(
         [program for program, _ in drawn],
@@ -82,6 +81,7 @@ def run_case(config: SimulationConfig, case: Case, *, with_timeline: bool = Fals
         num_engines=config.num_engines,
         on_decision=timeline.record if timeline is not None else None,
     )
+    _check_fit(config, engine, [program for program, _ in drawn])
     records = simulation.run()
     counts = _sum(engine.counts for engine in (*simulation.engines.values(), *simulation.failed_engines))
     return CaseResult(
