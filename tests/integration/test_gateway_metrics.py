@@ -30,10 +30,11 @@ class Clock:
 
 @dataclass
 class TimedEngine(FakeEngine):
-    """An answer takes `answer_s`; a stream goes on after its first token when `go_on` is set."""
+    """An answer takes `answer_s`; a stream says something when `begin` is set, and goes on after that when `go_on` is."""
 
     clock: Clock = field(default_factory=Clock)
     answer_s: float = 0.0
+    begin: asyncio.Event = field(default_factory=asyncio.Event)
     go_on: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def complete(self, request: Request) -> Response:
@@ -45,6 +46,7 @@ class TimedEngine(FakeEngine):
         async for event in super().events(body):
             if first:
                 yield sse({"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]})  # says nothing yet
+                await self.begin.wait()
             yield event
             if first:
                 await self.go_on.wait()
@@ -81,11 +83,14 @@ async def test_a_history_is_counted_exactly(clock: Clock) -> None:
         await system.post("/v1/programs", {"program_id": "p", "class": "coder"})
         await system.chat({"X-Agentix-Program": "p"})  # from 0 to 2
         clock.now = 3.0  # a tool
-        engine.answer_s = 1.0
+        engine.answer_s = 0.5
         async with system.client.stream(
             "POST", "/v1/chat/completions", json={**CHAT, "stream": True}, headers={"X-Agentix-Program": "p"}
         ) as answer:
             lines = answer.aiter_lines()  # from 3, first token at 4, to 12
+            assert "assistant" in await anext(lines)
+            clock.now = 4.0
+            engine.begin.set()
             while "hé" not in await anext(lines):
                 pass
             during = await read(system)
@@ -139,6 +144,7 @@ async def test_calls_that_did_not_finish_and_refusals_are_counted_apart(clock: C
         engine.mode = "ok"
         await system.chat({"X-Agentix-Program": "q"})
         engine.mode = "break"
+        engine.begin.set()
         engine.go_on.set()
         await system.chat({"X-Agentix-Program": "r"}, stream=True)
         for content in (b"{", b"[]", b'{"model": "unknown"}', b"{" + b" " * 2000):
@@ -180,3 +186,12 @@ async def test_two_gateways_in_one_process_count_apart() -> None:
         await one.chat()
         assert (await read(one))["calls_total", ("e0", "finished")] == 1
         assert ("calls_total", ("e0", "finished")) not in await read(other)
+
+
+async def test_any_name_of_a_class_can_be_read() -> None:
+    async with gateway(FakeEngine()) as system:
+        name = 'say "hi" \\n {é}'
+        await system.post("/v1/programs", {"program_id": "p", "class": name})
+        await system.chat({"X-Agentix-Program": "p"})
+        await system.client.delete("/v1/programs/p")
+        assert (await read(system))["programs_total", (name, "ok")] == 1

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx2
 import pytest
+from starlette.responses import StreamingResponse
 
 from agentix.core.events import ProgramStarted
 from fake_engine import USAGE, FakeEngine
@@ -26,7 +28,7 @@ async def cancel(system: System, program_id: str, **query: str) -> Any:
 
 async def test_programs_are_listed_page_by_page_in_order_of_arrival() -> None:
     async with gateway(FakeEngine()) as system:
-        for now, program_id in ((3.0, "c"), (1.0, "z"), (3.0, "a"), (3.0, "b"), (5.0, "d")):
+        for now, program_id in ((1.0, "z"), (3.0, "c"), (3.0, "b"), (3.0, "a"), (5.0, "d")):
             system.table.apply(ProgramStarted(now=now, program_id=program_id))
         client = system.client
         whole = await client.get("/v1/programs")
@@ -167,3 +169,23 @@ async def test_a_program_that_nobody_knows_cannot_be_cancelled() -> None:
         response = await system.client.post("/v1/programs/p/cancel")
         assert (response.status_code, response.json()["error"]["type"]) == (404, "invalid_request_error")
         assert "no program 'p'" in response.json()["error"]["message"]
+
+
+async def test_an_answer_that_is_complete_is_not_cancelled() -> None:
+    closes = asyncio.Event()
+
+    async def events() -> AsyncIterator[bytes]:
+        yield b"data: [DONE]\n\n"
+        await closes.wait()
+
+    async with gateway(FakeEngine(answer=StreamingResponse(events(), media_type="text/event-stream"))) as system:
+        call: dict[str, Any] = {"json": {**CHAT, "stream": True}, "headers": {"X-Agentix-Program": "p"}}
+        async with system.client.stream("POST", "/v1/chat/completions", **call) as answer:
+            lines = answer.aiter_lines()
+            assert await anext(lines) == "data: [DONE]"
+            assert len(system.table.calls) == 1
+            assert (await cancel(system, "p"))["cancelled"] == []
+            closes.set()
+            assert [line async for line in lines if line] == []
+        await eventually(lambda: not system.table.calls)
+        assert (await system.program("p"))["num_finished"] == 1

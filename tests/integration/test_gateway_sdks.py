@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -10,7 +11,8 @@ import anthropic
 import openai
 import pytest
 
-from gateway_system import System, gateway
+from fake_engine import FakeEngine
+from gateway_system import System, eventually, gateway
 from recorded_engine import RESPONSE_ID, RecordedEngine
 
 MESSAGES: Any = [{"role": "user", "content": "Say hello"}]
@@ -97,6 +99,28 @@ async def test_openai_errors_are_the_sdk_s_own() -> None:
             await client.chat.completions.create(model="tiny", messages=MESSAGES)
 
 
+async def test_no_sdk_tries_a_cancelled_call_again() -> None:
+    engine = FakeEngine(mode="hang")
+    async with gateway(engine) as system:
+        headers = {"X-Agentix-Program": "p"}
+        async with (
+            openai.AsyncOpenAI(base_url=f"{system.url}/v1", api_key="k", default_headers=headers) as client,
+            anthropic.AsyncAnthropic(base_url=system.url, api_key="k", default_headers=headers) as other,
+        ):
+            calls: list[Any] = [
+                asyncio.create_task(client.chat.completions.create(model="fake", messages=MESSAGES)),
+                asyncio.create_task(client.responses.create(model="fake", input="Say hello")),
+                asyncio.create_task(other.messages.create(model="fake", messages=MESSAGES, max_tokens=4)),
+            ]
+            await eventually(lambda: engine.num_active == 3)
+            await system.client.post("/v1/programs/p/cancel")
+            errors: list[Any] = await asyncio.gather(*calls, return_exceptions=True)
+        assert [e.status_code for e in errors] == [499] * 3
+        assert [e.code for e in errors[:2]] == ["program_cancelled"] * 2
+        assert errors[2].body["error"]["message"] == "the call was cancelled with its program 'p'"
+        assert len(engine.requests) == 3
+
+
 async def test_anthropic_messages_streamed_or_not_and_counted() -> None:
     engine = RecordedEngine()
     async with anthropic_client(engine) as (client, system):
@@ -121,7 +145,7 @@ async def test_anthropic_messages_streamed_or_not_and_counted() -> None:
 
 
 async def test_anthropic_errors_are_the_sdk_s_own() -> None:
-    async with anthropic_client(RecordedEngine(breaks_after=3)) as (client, system):
+    async with anthropic_client(RecordedEngine(breaks_after=3), health_period_s=60) as (client, system):
         with pytest.raises(anthropic.NotFoundError, match="not_found_error"):
             await client.messages.create(model="nope", max_tokens=4, messages=MESSAGES)
         with pytest.raises(anthropic.APIStatusError, match="broke off"):

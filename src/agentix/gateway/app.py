@@ -22,13 +22,16 @@ from agentix.gateway.apis import APIS
 from agentix.gateway.config import GatewayConfig
 from agentix.gateway.engines import EnginePool
 from agentix.gateway.errors import HTTPError, wants_anthropic
+from agentix.gateway.exchange import Exchange
+from agentix.gateway.exposition import Exposition
 from agentix.gateway.forward import Forward
 from agentix.gateway.identity import Sessions
 from agentix.gateway.lifetimes import Lifetimes
+from agentix.gateway.metrics import GatewayMetrics
 from agentix.gateway.models import Models
 from agentix.gateway.programs import Programs
 from agentix.gateway.prompt_length import PromptLength
-from agentix.gateway.relay import Exchange, Relay
+from agentix.gateway.relay import Relay
 
 # A call may be held in an engine's queue for as long as it takes; only reaching the engine is bounded.
 _TIMEOUT = httpx2.Timeout(None, connect=5.0, write=60.0)
@@ -45,19 +48,22 @@ def create_app(config: GatewayConfig) -> Starlette:
     client = httpx2.AsyncClient(timeout=_TIMEOUT, limits=_LIMITS, trust_env=False, cookies=no_cookies)
     pool = EnginePool(config.engines, client, config.health_period_s)
     table = ProcessTable()
+    metrics = GatewayMetrics()
     exchange = Exchange(
         table=table,
         pool=pool,
         models=Models(pool),
         balancer=make_balancer(config.balancer),
         sessions=Sessions(),
-        lifetimes=Lifetimes(table, max_idle_s=config.program_idle_s),
+        lifetimes=Lifetimes(table, max_idle_s=config.program_idle_s, on_over=metrics.program_over),
         prompt_length=PromptLength(),
+        metrics=metrics,
         max_body_bytes=config.max_body_bytes,
         normalise_preambles=config.normalise_preambles,
     )
     forward = Forward(pool, exchange.models, exchange.sessions, max_body_bytes=config.max_body_bytes)
-    programs = Programs(table, exchange.lifetimes, exchange.sessions, max_body_bytes=config.max_body_bytes)
+    programs = Programs(exchange)
+    exposition = Exposition(metrics, table, pool.states)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -82,10 +88,12 @@ def create_app(config: GatewayConfig) -> Starlette:
             Route("/v1/models/{model:path}", exchange.models.show),
             Route("/v1/programs", programs.list, methods=["GET"]),
             Route("/v1/programs", programs.start, methods=["POST"]),
+            Route("/v1/programs/{program_id:path}/cancel", programs.cancel, methods=["POST"]),
             Route("/v1/programs/{program_id:path}", programs.get, methods=["GET"]),
             Route("/v1/programs/{program_id:path}", programs.end, methods=["DELETE"]),
             Route("/programs/release", programs.release, methods=["POST"]),
             Route("/health", health),
+            Route("/metrics", exposition.show),
         ],
         exception_handlers=dict.fromkeys((HTTPError, HTTPException, ClientDisconnect, Exception), _http_error),
         lifespan=lifespan,

@@ -57,6 +57,11 @@ class HTTPError(AgentixError):
             404, f"the model {model[:100]!r} does not exist here; known: {listed}", param="model", code="model_not_found"
         )
 
+    @classmethod
+    def cancelled(cls, program_id: str) -> Self:
+        """499, which no client tries again by itself: somebody cancelled the program's calls."""
+        return cls(499, f"the call was cancelled with its program {program_id!r}", "cancelled_error", code="program_cancelled")
+
     def body(self, *, anthropic: bool = False) -> dict[str, Any]:
         """OpenAI's error object, or Anthropic's."""
         if anthropic:

@@ -13,6 +13,7 @@ from agentix.gateway.deltas import Deltas
 _EVENT_END = re.compile(rb"\r?\n\r?\n")
 # Outside of a string: a quote within one is written as \".
 _NULL_USAGE = re.compile(rb',\s*"usage":\s*null(?=\s*[,}])')
+_PIECES = ("content", "text", "reasoning", "reasoning_content", "tool_calls")
 _LAST_EVENTS = frozenset({"message_stop", "response.completed", "response.failed", "response.incomplete"})
 
 
@@ -21,12 +22,13 @@ class EventStream:
 
     The relay asks the engine for usage in every stream, because the figures ride on that last chunk. `keep_usage` False: the
     client did not ask for it, so that one event is left out of what it gets, and so is the `"usage": null` that some servers
-    then put into every other one. All other bytes pass as they are. `done` is True once the last event has passed, or
-    is what `feed` gives next.
+    then put into every other one. All other bytes pass as they are. `begun` and `done` are True once the first event that says
+    anything, and the last event, have passed or are what `feed` gives next.
     """
 
     def __init__(self, api: Api, *, keep_usage: bool) -> None:
         self.account = Account()
+        self.begun = False
         self.done = False
         self._deltas = Deltas(api.dialect)
         self._keep_usage = keep_usage or not api.asks_for_usage
@@ -63,6 +65,7 @@ class EventStream:
         if not isinstance(said, dict):
             return event
         self.done = self.done or said.get("type") in _LAST_EVENTS
+        self.begun = self.begun or _says_something(said)
         self._deltas.add(said)
         if "usage" in said or "response" in said or "message" in said:
             self.account = self.account.updated(read_account(said))
@@ -80,3 +83,13 @@ def _data(event: bytes) -> bytes:
         return b""
     end = event.find(b"\n", start)
     return event[start + len(b"data:") : end if end >= 0 else len(event)].strip()
+
+
+def _says_something(event: dict[str, Any]) -> bool:
+    """Whether there is a piece of the answer in the event: text, reasoning or a tool call."""
+    kind = event.get("type")
+    if isinstance(kind, str):  # Responses and Messages
+        return kind.endswith((".delta", "_delta")) and kind != "message_delta"
+    choices = event.get("choices")
+    pieces = [c.get("delta", c) for c in choices if isinstance(c, dict)] if isinstance(choices, list) else []
+    return any(isinstance(p, dict) and any(p.get(key) for key in _PIECES) for p in pieces)

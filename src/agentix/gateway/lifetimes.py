@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
+from collections.abc import Callable
 
 from agentix.core.events import Attained, ProgramEnded
 from agentix.core.process_table import ProcessTable
@@ -21,10 +22,18 @@ class Lifetimes:
     `limit_s` is learned from the gaps between the calls of programs that did come back, those that came back too late among
     them. A program that comes back after its end goes on from the totals that it had, so that an end too early costs it
     only its place. Programs that nobody named, and that may well be single calls, are at most `max_anonymous` at a time.
-    Every method takes constant time for each program that it ends.
+    `on_over` gets the last row of every program that is over, once. Every method takes constant time for each program that
+    it ends.
     """
 
-    def __init__(self, table: ProcessTable, *, max_idle_s: float, max_anonymous: int = 10_000) -> None:
+    def __init__(
+        self,
+        table: ProcessTable,
+        *,
+        max_idle_s: float,
+        max_anonymous: int = 10_000,
+        on_over: Callable[[ProgramRow], None] | None = None,
+    ) -> None:
         self._table = table
         self._max_idle_s = max_idle_s
         self._max_anonymous = max_anonymous
@@ -33,6 +42,8 @@ class Lifetimes:
         self._ended: Recent[str, tuple[float, Attained]] = Recent(max_anonymous)
         self._gaps_s: deque[float] = deque(maxlen=_GAPS_KEPT)
         self._limit_s = max_idle_s
+        self._on_over = on_over
+        table.on_totals(self._tell_if_over)
 
     @property
     def limit_s(self) -> float:
@@ -68,8 +79,10 @@ class Lifetimes:
         self._idle.pop(program_id, None)
         self._anonymous.pop(program_id, None)
         self._ended.pop(program_id)
-        if program_id in self._table.rows:
+        row = self._table.rows.get(program_id)
+        if row is not None:
             self._table.apply(ProgramEnded(now=now, program_id=program_id))
+            self._tell_if_over(row)
 
     def expire(self, now: float) -> None:
         """End the programs that have been idle for longer than `limit_s`, which is learned anew."""
@@ -82,6 +95,10 @@ class Lifetimes:
             if now - since <= self._limit_s:
                 break
             self._give_up(program_id, now)
+
+    def _tell_if_over(self, row: ProgramRow) -> None:
+        if self._on_over is not None and row.ended and not row.calls:
+            self._on_over(row)
 
     def _give_up(self, program_id: str, now: float) -> None:
         since = self._idle[program_id]

@@ -1,37 +1,56 @@
-"""The programs API: open and close a session, and look at the process table."""
+"""The programs API: open and close a session, cancel its calls, and look at the process table."""
 
 from __future__ import annotations
 
+import math
 import time
 import uuid
+from collections.abc import Iterable
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from agentix.core.events import ProgramStarted
-from agentix.core.process_table import ProcessTable
 from agentix.core.program import CallRow, ProgramRow
 from agentix.gateway.body import read_object
 from agentix.gateway.errors import HTTPError
-from agentix.gateway.identity import Sessions, check_id
-from agentix.gateway.lifetimes import Lifetimes
+from agentix.gateway.exchange import Exchange
+from agentix.gateway.identity import check_id
+
+_DEFAULT_LIMIT = 100
+_MAX_LIMIT = 1000
 
 
 class Programs:
     """Handlers over one process table. Errors are HTTPError; the app turns them into answers."""
 
-    def __init__(self, table: ProcessTable, lifetimes: Lifetimes, sessions: Sessions, *, max_body_bytes: int) -> None:
-        self._table = table
-        self._lifetimes = lifetimes
-        self._sessions = sessions
-        self._max_body_bytes = max_body_bytes
+    def __init__(self, exchange: Exchange) -> None:
+        self._table = exchange.table
+        self._lifetimes = exchange.lifetimes
+        self._sessions = exchange.sessions
+        self._scopes = exchange.scopes
+        self._max_body_bytes = exchange.max_body_bytes
 
     async def list(self, request: Request) -> Response:
-        """GET /v1/programs: every live program, oldest first."""
-        now = time.monotonic()
-        rows = [describe(row, now) for row in self._table.rows.values()]
-        return JSONResponse({"object": "list", "data": rows})
+        """GET /v1/programs: live programs by arrival, oldest first, a page at a time.
+
+        Query (all optional): `class`, `limit` (1 to 1000; 100), and `after`, the `next` of the page before. A program is on one
+        page at most, and none is skipped that lives all the while. O(live programs).
+        """
+        query, now = request.query_params, time.monotonic()
+        rows: Iterable[ProgramRow] = self._table.rows.values()
+        if "class" in query:
+            rows = (row for row in rows if row.program_class == query["class"])
+        if "after" in query:
+            last_s, last_id = _read_cursor(query["after"])
+            rows = (row for row in rows if row.started_s >= last_s and _place(row) > (last_s, last_id))
+        limit = _read_limit(query.get("limit", str(_DEFAULT_LIMIT)))
+        page = _first(rows, limit + 1)
+        more = len(page) > limit
+        data = [describe(row, now) for row in page[:limit]]
+        next_cursor = "{!r}:{}".format(*_place(page[limit - 1])) if more else None
+        return JSONResponse({"object": "list", "data": data, "has_more": more, "next": next_cursor})
 
     async def get(self, request: Request) -> Response:
         """GET /v1/programs/{id}: one row; 404 if there is none."""
@@ -65,6 +84,22 @@ class Programs:
         """
         return JSONResponse(self._end(request.path_params["program_id"]))
 
+    async def cancel(self, request: Request) -> Response:
+        """POST /v1/programs/{id}/cancel: abort the program's active calls in their engines; answers with their ids.
+
+        404 if there is no such program. Query: `thread` leaves alone what is not of that thread or of those that it has
+        launched, at any depth. A call whose answer is complete is none to abort. The program lives on: to be rid of it, end
+        it too.
+        """
+        row, thread_id = self._row(request.path_params["program_id"]), request.query_params.get("thread")
+        threads = None if thread_id is None else self._sessions.subtree(row.program_id, thread_id)
+        cancelled = []
+        for key, call in row.calls.items():
+            if key in self._scopes and (threads is None or call.thread_id in threads):
+                self._scopes[key].cancel()
+                cancelled.append(_without_program(key, call))
+        return JSONResponse({"object": "program.cancelled", "id": row.program_id, "cancelled": cancelled})
+
     async def release(self, request: Request) -> Response:
         """POST /programs/release `{"program_id"}`: the same, in ThunderAgent's words."""
         body = await read_object(request, self._max_body_bytes)
@@ -87,6 +122,41 @@ class Programs:
         return row
 
 
+def _place(row: ProgramRow) -> tuple[float, str]:
+    """Where a row stands in the list: by arrival."""
+    return row.started_s, row.program_id
+
+
+def _first(rows: Iterable[ProgramRow], num_rows: int) -> list[ProgramRow]:
+    """So many rows of the table, or a few more, in order. The table has them by arrival already, except within one moment."""
+    first: list[ProgramRow] = []
+    for row in rows:
+        if len(first) >= num_rows and row.started_s > first[-1].started_s:
+            break
+        first.append(row)
+    return sorted(first, key=_place)
+
+
+def _read_cursor(cursor: str) -> tuple[float, str]:
+    """The place that a `next` stands for. Raises HTTPError 400."""
+    moment, colon, program_id = cursor.partition(":")
+    try:
+        started_s = float(moment)
+    except ValueError:
+        started_s = math.nan
+    if not colon or math.isnan(started_s):
+        raise HTTPError(400, f"after must be the `next` of an earlier page, not {cursor[:100]!r}", param="after")
+    return started_s, program_id
+
+
+def _read_limit(text: str) -> int:
+    """A number of programs for one page. Raises HTTPError 400."""
+    limit = int(text) if text.isascii() and text.isdigit() and len(text) <= 4 else 0
+    if not 1 <= limit <= _MAX_LIMIT:
+        raise HTTPError(400, f"limit must be from 1 to {_MAX_LIMIT}, not {text[:100]!r}", param="limit")
+    return limit
+
+
 def describe(row: ProgramRow, now: float) -> dict[str, Any]:
     """A row for the wire. Durations and ages in seconds, as of `now`."""
     return {
@@ -97,6 +167,7 @@ def describe(row: ProgramRow, now: float) -> dict[str, Any]:
         "service_s": row.service_s,
         "waiting_s": row.waiting_s,
         "critical_path_s": row.critical_path_s,
+        "context_tokens": row.context_tokens,
         "engine_ids": row.engine_ids,
         "home_engine_id": row.home_engine_id,
         "since_last_arrival_s": _age(row.last_arrival_s, now),
@@ -113,6 +184,7 @@ def _describe_call(call: CallRow, now: float) -> dict[str, Any]:
         "call_id": _without_program(call.call_id, call),
         "engine_id": call.engine_id,
         "parents": call.parents and [_without_program(p, call) for p in call.parents],
+        "prompt_tokens": call.prompt_tokens,
         "age_s": now - call.arrived_s,
         "answering": call.running,
     }

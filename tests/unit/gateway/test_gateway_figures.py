@@ -29,9 +29,14 @@ def test_added_histograms_count_as_one(first: list[float], second: list[float]) 
     assert a.sum == both.sum == sum(first + second)
 
 
-def over(program_class: str, jct_s: float = 1.0, **row: int) -> ProgramRow:
+def over(program_class: str, *, jct_s: float = 1.0, num_aborted: int = 0) -> ProgramRow:
     return ProgramRow(
-        program_id="p", program_class=program_class, started_s=5.0, last_completion_s=5.0 + jct_s, num_finished=1, **row
+        program_id="p",
+        program_class=program_class,
+        started_s=5.0,
+        last_completion_s=5.0 + jct_s,
+        num_finished=1,
+        num_aborted=num_aborted,
     )
 
 

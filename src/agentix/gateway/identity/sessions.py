@@ -138,6 +138,16 @@ class Sessions:
         self._lineage.forget(program_id)
         self._threads.pop(program_id)
 
+    def subtree(self, program_id: str, thread_id: str) -> set[str]:
+        """The thread, and those that it has launched, at any depth, as far as that is remembered."""
+        threads, found, news = self._threads.get(program_id) or {}, {thread_id}, [thread_id]
+        while news:
+            launcher = news.pop()
+            launched = [t for t, thread in threads.items() if thread.launched_by == launcher and t not in found]
+            found.update(launched)
+            news += launched
+        return found
+
     def engine_of(self, tenant: str, response_id: Any) -> str | None:
         """The engine that has stored a response, as far as it is remembered; None also for what is no id."""
         response = self._responses.get((tenant, response_id)) if isinstance(response_id, str) else None

@@ -1,0 +1,75 @@
+"""Tasks and threads that start within a program are forks of it: what wraps the three places where they start.
+
+Only our own context variable travels to threads; others stay behind, as they always do. Outside programs nothing changes.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from agentix.client.context import Place, fork, never_raising, place_var, run_forked
+
+
+def forking_create_task(original: Callable[..., Any]) -> Callable[..., Any]:
+    """For an event loop's `create_task`, by which gather, TaskGroup, wait_for and the frameworks start tasks too."""
+
+    @functools.wraps(original)
+    def create_task(*args: Any, **kwargs: Any) -> Any:
+        places = fork()
+        if places is None:
+            return original(*args, **kwargs)
+        token = place_var.set(places[1])  # the task copies the context as it is made
+        try:
+            task = original(*args, **kwargs)
+        finally:
+            place_var.reset(token)
+        places[1].strand.is_over = task.done
+        return task
+
+    return create_task
+
+
+def forking_start(original: Callable[..., Any]) -> Callable[..., Any]:
+    """For `Thread.start`."""
+
+    @functools.wraps(original)
+    def start(self: threading.Thread) -> None:
+        places = fork()
+        if places is not None:
+            _carry(self, places)
+        original(self)
+
+    return start
+
+
+@never_raising
+def _carry(thread: threading.Thread, places: tuple[Place, Place]) -> None:
+    if "run" in vars(thread):  # somebody else's wrapper, or a thread that was started before
+        return
+    run = thread.run
+
+    def run_in_program() -> None:
+        vars(thread).pop("run", None)
+        run_forked(places, run)
+
+    vars(thread)["run"] = run_in_program
+
+
+def forking_submit(original: Callable[..., Any]) -> Callable[..., Any]:
+    """For `ThreadPoolExecutor.submit`, which `run_in_executor` and `to_thread` use."""
+
+    @functools.wraps(original)
+    def submit(self: Any, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        places = fork()
+        if places is None:
+            return original(self, function, *args, **kwargs)
+        token = place_var.set(None)  # the pool's threads outlive the program that happened to start them
+        try:
+            return original(self, functools.partial(run_forked, places, function), *args, **kwargs)
+        finally:
+            place_var.reset(token)
+
+    return submit

@@ -1,0 +1,63 @@
+"""A running program: its id, its calls, and the gateways that have seen them."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from concurrent.futures import Future
+from threading import Lock
+
+from agentix.client import backend
+from agentix.client.dag import Dag
+
+
+class Program:
+    """One run of an agent. `id` is fresh and names it everywhere: in headers, in the gateway's table, in engine logs.
+
+    name  its class at the gateway
+    """
+
+    def __init__(self, name: str) -> None:
+        self.id = str(uuid.uuid4())
+        self.name = name
+        self._ended = False
+        self._pid = os.getpid()
+        self.dag = Dag()
+        self._lock = Lock()
+        self._sessions: dict[str, Future[bool]] = {}
+        self._has_bare_calls = False
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether it has ended, or this process is a copy of the one that it runs in: two must not count its calls."""
+        return self._ended or self._pid != os.getpid()
+
+    def session(self, root: str) -> Future[bool]:
+        """Whether the server at `root` is a gateway that knows this program now; asked once, at the first call there.
+
+        The first call has to wait for it: a program's class is told by opening it, and a call would open it without.
+        """
+        session = self._sessions.get(root)
+        if session is not None:
+            return session
+        with self._lock:
+            if root not in self._sessions:
+                self._sessions[root] = backend.start(root, self.id, self.name)
+            return self._sessions[root]
+
+    def note_bare_call(self) -> None:
+        """A call was announced by headers alone: where it goes is not known, unless AGENTIX_URL says it."""
+        self._has_bare_calls = True
+
+    def end(self) -> None:
+        """Tell every gateway that has seen a call; returns at once. Later calls of tasks left behind go unannotated."""
+        if self.is_elsewhere:
+            return
+        self._ended = True
+        with self._lock:
+            sessions = dict(self._sessions)
+        for root, session in sessions.items():
+            backend.end(root, self.id, session)
+        if self._has_bare_calls:
+            for root in set(backend.configured()) - sessions.keys():
+                backend.end(root, self.id, None)

@@ -1,0 +1,70 @@
+"""What a call carries on its way through the gateway, and what all calls share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+from starlette.requests import Request
+
+from agentix.core.balancers import LoadBalancer
+from agentix.core.process_table import ProcessTable
+from agentix.gateway.accounting import Account
+from agentix.gateway.engines import EnginePool
+from agentix.gateway.identity import Identity, Sessions, Trail
+from agentix.gateway.lifetimes import Lifetimes
+from agentix.gateway.metrics import GatewayMetrics
+from agentix.gateway.models import Models
+from agentix.gateway.outcome import Outcome
+from agentix.gateway.prompt_length import PromptLength
+
+
+@dataclass(slots=True)
+class Call:
+    """A call on its way, and how it came out.
+
+    `key` is its id in the table: a program's calls may be numbered 1, 2, 3 like another's. `outcome` holds as soon as it is
+    certain; until then what would be true if it broke off now. `reason` says it to people. `noted`: what it said is
+    remembered. `scope`: its work, to be cancelled. Moments on the monotonic clock.
+    """
+
+    request: Request
+    body: dict[str, Any]
+    identity: Identity
+    trail: Trail
+    arrived_s: float
+    call_id: str = ""
+    key: str = ""
+    tokens_by_rule: int = 0
+    first_token_s: float | None = None
+    account: Account = field(default_factory=Account)
+    outcome: Outcome = Outcome.DISCONNECTED
+    reason: str = "client disconnected"
+    noted: bool = False
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+
+    def end(self, outcome: Outcome, reason: str = "", account: Account | None = None) -> None:
+        """It has come out like this."""
+        self.outcome, self.reason = outcome, reason
+        self.account = account or self.account
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    """What the relays of all APIs share.
+
+    `scopes`: the work of each call, by its id in the table, from its arrival until it has come out.
+    """
+
+    table: ProcessTable
+    pool: EnginePool
+    models: Models
+    balancer: LoadBalancer
+    sessions: Sessions
+    lifetimes: Lifetimes
+    prompt_length: PromptLength
+    metrics: GatewayMetrics
+    max_body_bytes: int
+    normalise_preambles: bool
+    scopes: dict[str, anyio.CancelScope] = field(default_factory=dict)
