@@ -164,10 +164,13 @@ def test_a_pool_of_threads_forks_and_joins_even_where_frameworks_copy_the_contex
         barrier.wait(5)
         calls.call(f"{name}2")
 
+    futures = []
     with ThreadPoolExecutor(2) as pool, agentix.program("p"):
         calls.call("first")
-        submit: Any = (lambda *a: pool.submit(contextvars.copy_context().run, *a)) if copies_context else pool.submit
-        for future in [submit(work, "a"), submit(work, "b")]:
+        for name in "ab":
+            run: Any = contextvars.copy_context().run
+            futures.append(pool.submit(run, work, name) if copies_context else pool.submit(work, name))
+        for future in futures:
             future.result(5)
         calls.call("last")
     assert calls.parents == {
