@@ -43,7 +43,7 @@ def test_an_error_in_a_process_is_one_line() -> None:
     process = simulate("--workload chat --programs 2 --kv-tokens 16 --jobs 2")
     _, error = process.communicate(timeout=60)
     assert process.returncode == 2
-    assert error.startswith("agentix: workload chat: program '0:chat-")
+    assert error.startswith("agentix: chat, program 'chat-")
     assert error.count("\n") == 1
 
 
