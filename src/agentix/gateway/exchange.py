@@ -26,7 +26,7 @@ class Call:
 
     `key` is its id in the table: a program's calls may be numbered 1, 2, 3 like another's. `outcome` holds as soon as it is
     certain; until then what would be true if it broke off now. `reason` says it to people. `noted`: what it said is
-    remembered. `scope`: its work, to be cancelled. Moments on the monotonic clock.
+    remembered. `closed`: it is accounted for. `scope`: its work, to be cancelled. Moments on the monotonic clock.
     """
 
     request: Request
@@ -42,6 +42,7 @@ class Call:
     outcome: Outcome = Outcome.DISCONNECTED
     reason: str = "client disconnected"
     noted: bool = False
+    closed: bool = False
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
 
     def end(self, outcome: Outcome, reason: str = "", account: Account | None = None) -> None:

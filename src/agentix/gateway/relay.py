@@ -168,7 +168,7 @@ class Relay:
     async def _pass_on(self, call: Call, response: httpx2.Response, client: Downstream) -> None:
         """Relay status, headers and body, and keep what the engine says the call cost and what it answered.
 
-        Both are noted before the client has the end of the answer: its next call may follow at once.
+        The books are closed before the client has the end of the answer: its next call may follow at once.
         """
         headers = client_headers(response.headers.raw, call.identity, call.call_id, self._engine_id(call))
         if not response.headers.get("content-type", "").startswith("text/event-stream"):
@@ -179,6 +179,7 @@ class Relay:
                 self._note(call, answer)
             else:
                 self._settle(call, Outcome.REFUSED, f"the engine answered {response.status_code}", Account(service_s=0.0))
+            self._close(call)
             await client.start(response.status_code, [*headers, (b"content-length", str(len(data)).encode())])
             await client.write(data, last=True)
             return
@@ -195,10 +196,12 @@ class Relay:
                     if stream.done:
                         self._settle(call, Outcome.FINISHED, "", stream.account)
                         self._note(call, stream.answer())
+                        self._close(call)
                     await client.write(event)
             self._settle(call, Outcome.FINISHED, "", stream.account)
         finally:
             self._note(call, stream.answer())
+        self._close(call)
         await client.write(stream.close(), last=True)
 
     def _settle(self, call: Call, outcome: Outcome, reason: str, account: Account) -> None:
@@ -227,6 +230,9 @@ class Relay:
 
     def _close(self, call: Call) -> None:
         """Account for the call, once. An engine that gives no figures is taken to have served it all the time."""
+        if call.closed:
+            return
+        call.closed = True
         now, account, identity = time.monotonic(), call.account, call.identity
         service_s = now - call.arrived_s if account.service_s is None else account.service_s
         waiting_s = account.waiting_s or 0.0
