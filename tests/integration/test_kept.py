@@ -136,18 +136,13 @@ LAST = {"agentix_last_call": True}
 @pytest.mark.parametrize("policy", ["program_fcfs", "plas"])
 def test_the_kv_of_a_program_that_is_over_goes_first(policy: str, xargs: Any, found: tuple[int, int]) -> None:
     """q's 2 of 8 blocks are freed before p's 2; y takes 4 + 2. Nothing has been kept for long."""
-    engine = engine_of({"policy": policy}, num_blocks=8)
-    call(engine, "c", Q, "q")
-    call(engine, "a", P, "p", xargs=xargs)
-    engine.now += 3.0
-    call(engine, "y", prompt_of(24, first=4))
-    assert call(engine, "d", longer(Q)) == found[0]
-    engine = engine_of({"policy": policy}, num_blocks=8)
-    call(engine, "c", Q, "q")
-    call(engine, "a", P, "p", xargs=xargs)
-    engine.now += 3.0
-    call(engine, "y", prompt_of(24, first=4))
-    assert call(engine, "b", longer(P)) == found[1]
+    for prompt, num_found in zip((Q, P), found, strict=True):
+        engine = engine_of({"policy": policy}, num_blocks=8)
+        call(engine, "c", Q, "q")
+        call(engine, "a", P, "p", xargs=xargs)
+        engine.now += 3.0
+        call(engine, "y", prompt_of(24, first=4))
+        assert call(engine, "next", longer(prompt)) == num_found
 
 
 def test_a_program_that_is_idle_too_long_is_over() -> None:

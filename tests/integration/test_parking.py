@@ -48,16 +48,21 @@ def actions(names: Sequence[str]) -> st.SearchStrategy[list[tuple[str, int]]]:
     return st.lists(st.tuples(st.sampled_from(names), st.integers(0, 999)), max_size=100)
 
 
+def play(agentix: dict[str, Any], options: dict[str, Any], what: Sequence[tuple[str, int]]) -> None:
+    """Do all of it, then let the engine run until every call is over."""
+    load = Load.on(agentix, options)
+    for action, pick in what:
+        load.act(action, pick)
+    load.finish()
+
+
 @pytest.mark.parametrize("agentix", [STRESS, STRESS | {"running_first": False}, INVERTING], ids=["plas", "entry", "inverting"])
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(options=ENGINES, what=actions(ACTIONS))
 def test_whatever_happens_every_call_ends_once_with_its_own_tokens(
     agentix: dict[str, Any], options: dict[str, Any], what: Sequence[tuple[str, int]]
 ) -> None:
-    load = Load.on(agentix, options)
-    for action, pick in what:
-        load.act(action, pick)
-    load.finish()
+    play(agentix, options, what)
 
 
 @pytest.mark.parametrize("agentix", [STRESS, INVERTING], ids=["plas", "inverting"])
@@ -66,10 +71,7 @@ def test_whatever_happens_every_call_ends_once_with_its_own_tokens(
 def test_streaming_input_sessions_hold_their_slots_and_keep_their_words(
     agentix: dict[str, Any], options: dict[str, Any], what: Sequence[tuple[str, int]]
 ) -> None:
-    load = Load.on(agentix, options)
-    for action, pick in what:
-        load.act(action, pick)
-    load.finish()
+    play(agentix, options, what)
 
 
 @pytest.mark.parametrize("overlap", [True, False])

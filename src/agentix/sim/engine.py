@@ -67,7 +67,7 @@ class ModelledEngine:
     def check_fits(self, call: SimCall) -> None:
         """Raise CapacityError if the whole KV cache cannot hold the call."""
         num_tokens = call.prompt_tokens + call.num_output_wanted
-        if self.memory.cache.blocks_for(num_tokens) > self.config.num_blocks:
+        if num_tokens > self.config.kv_tokens:
             raise CapacityError(
                 f"program {call.program_id!r}, call {call.call_id!r}: {num_tokens} tokens do not fit the KV cache of "
                 f"{self.config.kv_tokens}"

@@ -155,7 +155,7 @@ def _check_fit(config: SimulationConfig, engine: EngineConfig, programs: Sequenc
     for program in programs:
         for call in program.calls:
             num_tokens = call.prompt_tokens + call.max_tokens
-            if -(-num_tokens // engine.block_size) > engine.num_blocks:
+            if num_tokens > engine.kv_tokens:
                 problem = f"prompt_tokens and output_tokens, {num_tokens}, do not fit the KV cache of {engine.kv_tokens}"
                 raise _trace_error(config.workload or f"scenario {config.scenario}", program, call, problem)
 
