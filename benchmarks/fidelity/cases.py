@@ -15,7 +15,11 @@ from agentix.cost import EngineFacts, Step
 SATURATION_PER_S = {"react_hotpotqa_fireact": 0.25, "mtbench101_chat": 0.17}
 POLICIES = ("fcfs", "plas")
 # Sitting → share of saturation → programs. Each sitting has a folder of its own, with the card that was measured in it.
-SITTINGS: Mapping[str, Mapping[float, int]] = {"loaded-machine": {1.3: 40, 0.7: 32}, "quiet-machine": {1.0: 32}}
+SITTINGS: Mapping[str, Mapping[float, int]] = {
+    "loaded-machine": {1.3: 40, 0.7: 32},
+    "quiet-machine": {1.0: 32},
+    "low-load": {0.5: 30},
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

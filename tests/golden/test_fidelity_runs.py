@@ -22,3 +22,15 @@ def test_a_real_run_is_predicted_within_bounds(sitting: str, name: str) -> None:
     for one in predicted.compared:
         assert abs(one.paced_error) <= WITHIN[one.of], one
     assert predicted.cached_tokens == pytest.approx(measured.cached_tokens, rel=0.05)
+
+
+BELOW_SATURATION = [(s, case.name) for s in SITTINGS for case in cases_of(s) if case.load < 1]
+
+
+@pytest.mark.parametrize(("sitting", "name"), BELOW_SATURATION)
+def test_below_saturation_the_card_alone_predicts_a_real_run_within_bounds(sitting: str, name: str) -> None:
+    runs = RUNS / sitting
+    measured = Measured.load(runs / f"{name}.json.gz")
+    predicted = predict(measured, runs / f"{name}.programs.jsonl.gz", load_card(runs / "card.json"))
+    for one in predicted.compared:
+        assert abs(one.error) <= WITHIN[one.of], one
