@@ -26,6 +26,7 @@ from agentix.metrics import (
     wait_share,
     wait_to_execution,
 )
+from agentix.offline.replay import expected_work
 from agentix.sim.config import EngineConfig, EngineCounts
 from agentix.sim.simulation import Simulation
 from agentix.workload.draw import draw_programs
@@ -46,7 +47,10 @@ _NUM_INTERVALS = 120
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """A run: which system, on what, under what load. `rate_per_s` is programs per second; inf: all at once."""
+    """A run: which system, on what, under what load. `rate_per_s` is programs per second; inf: all at once.
+
+    At most `max_programs` are under way at once, None: all. `longest_first`: those that are to be more work come first.
+    """
 
     system: System
     workload: str
@@ -55,7 +59,9 @@ class Point:
     seed: int = 0
     model: str = MODEL
     num_engines: int = 1
-    balancer: str = "program_affinity"
+    balancer: str = "program_affinity+min_gain=inf"  # the paper's own
+    max_programs: int | None = None
+    longest_first: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,16 +114,20 @@ def play(point: Point) -> Outcome:
     programs = make_programs(point.workload, num_programs=point.num_programs, seed=point.seed)
     drawn = draw_programs(programs, num_programs=point.num_programs, rate_per_s=point.rate_per_s, seed=point.seed)
     arrivals_s = [arrival_s for _, arrival_s in drawn]
+    todo = [program for program, _ in drawn]
+    if point.longest_first:
+        todo.sort(key=expected_work, reverse=True)
     engine, cost = _machine(point)
     observer = Observer()
     simulation = Simulation(
-        [program for program, _ in drawn],
+        todo,
         arrivals_s,
         engine=engine,
         cost=cost,
         swap_cost=partial(swap_s, device_card(DEVICE), model_card(MODEL if point.model == IDENTICAL_STEPS else point.model)),
         balancer=make_balancer(point.balancer),
         num_engines=point.num_engines,
+        max_programs=point.max_programs,
         on_decision=observer.record,
     )
     observer.watch(simulation.engines)

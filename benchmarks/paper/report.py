@@ -43,7 +43,7 @@ def document(figure: Figure, numbers: Any, *, scale: float, runs: Sequence[Outco
 
 def save(folder: Path, done: Document) -> None:
     """Write one figure's numbers."""
-    text = json.dumps(_rounded(done), indent=1, allow_nan=False)
+    text = json.dumps(rounded(done), indent=1, allow_nan=False)
     (folder / f"figure-{done['figure']}.json").write_text(text + "\n", encoding="utf-8")
 
 
@@ -95,12 +95,12 @@ def _sentence(finding: Finding) -> str:
     return f"{finding.text} {verdict}" + (f" {finding.why}" if finding.why and not finding.holds else "")
 
 
-def _rounded(value: Any) -> Any:
+def rounded(value: Any) -> Any:
     """Four significant digits: enough to draw, and small differences of platforms do not show."""
     if isinstance(value, float):
         return float(f"{value:.4g}")
     if isinstance(value, dict):
-        return {str(key): _rounded(each) for key, each in value.items()}
+        return {str(key): rounded(each) for key, each in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_rounded(each) for each in value]
+        return [rounded(each) for each in value]
     return value

@@ -12,7 +12,7 @@ from pathlib import Path
 from agentix.core.config import SchedulerConfig
 from agentix.core.errors import ConfigError
 from agentix.sim.config import EngineConfig
-from agentix.workload import Program, load_programs
+from agentix.workload import Program, generate_programs, load_programs
 from agentix.workload.generate import Chat, Mixed, ProgramGenerator, React, Tree
 
 DEVICE = "a100-80gb"
@@ -87,10 +87,16 @@ def trace_path(workload: str) -> Path | None:
 
 
 def make_programs(workload: str, *, num_programs: int, seed: int) -> Sequence[Program]:
-    """The programs of a workload, without arrivals: drawn by the seed, or all that were recorded."""
+    """The programs of a workload, without arrivals: drawn by the seed, or all that were recorded.
+
+    A workload that stands in no list here is `module:Class` of a generator.
+    """
     if workload in _GENERATORS:
         rng = random.Random(f"{seed}/programs")  # noqa: S311 - not for secrets
         return [_GENERATORS[workload].generate(rng, index=index) for index in range(num_programs)]
+    if ":" in workload:
+        rng = random.Random(f"{seed}/programs")  # noqa: S311 - not for secrets
+        return generate_programs(workload, rng, num_programs=num_programs)
     path = trace_path(workload)
     if path is None:
         raise ConfigError(f"no programs for workload {workload!r}: it is recorded, and AGENTIX_TRACE_DIR does not hold it")

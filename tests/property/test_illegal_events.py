@@ -59,7 +59,8 @@ def illegal(ledger: Ledger) -> Illegal:
 
 def state(scheduler: Scheduler) -> dict[str, Any]:
     """Everything that table and scheduler hold, their fixed parts aside."""
-    held = {k: v for k, v in vars(scheduler).items() if k not in {"table", "policy"}}
+    held = {k: v for k, v in vars(scheduler).items() if k not in {"table", "policy", "_starvation"}}
+    held["watch"] = scheduler._starvation._watch
     return deepcopy({**held, "rows": dict(scheduler.table.rows), "calls": dict(scheduler.table.calls)})
 
 

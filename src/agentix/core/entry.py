@@ -29,6 +29,11 @@ class Entry:
     safe_until_s: float = -math.inf
     is_promoted: bool = False
 
+    @property
+    def call_id(self) -> str:
+        """The call that stands here."""
+        return self.key[-1]
+
     def starves_at(self, call: CallRow, row: ProgramRow, *, beta: float, by_program: bool) -> float:
         """When (W_p + W_c) / (T_p + T_c) reaches β if the call is not served until then (paper §4.2.2).
 

@@ -20,7 +20,8 @@ class Attained:
 
     A gateway that sees every engine sends it with the call, so that one engine's own table, which sees only its
     share of the program, still decides on the program's total. `path_s` is the call's own critical path p(c) when
-    its parents are known exactly (ATLAS, eq. 2), else None. `program_class` is as in ProgramStarted.
+    its parents are known exactly (ATLAS, eq. 2), else None. `program_class` is as in ProgramStarted, `weight` as in
+    ProgramWeighted; one that is out of bounds counts as 1.
     """
 
     service_s: float = 0.0
@@ -28,6 +29,7 @@ class Attained:
     critical_path_s: float = 0.0
     path_s: float | None = None
     program_class: str | None = None
+    weight: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,12 +59,23 @@ class ProgramEnded(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramWeighted(Event):
+    """Somebody has given the program a weight (MIN_WEIGHT to MAX_WEIGHT): with 2 it gets twice the service at each level.
+
+    Calls that have a place keep it; what arrives or re-enters from now on is placed by the new weight.
+    """
+
+    program_id: str
+    weight: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CallArrived(Event):
     """A call of a program entered the system and waits. Opens the program's row if it has none.
 
     `parents` are the calls it depends on: None when unknown, () for a root call. `pin` makes `engine_id` the
     program's home engine (see `LoadBalancer`). `priority` is the client's wish: so many levels later (or, negative,
-    earlier) than the policy says.
+    earlier) than the policy says. `route` says to people why the balancer chose the engine.
     """
 
     call_id: str
@@ -74,6 +87,7 @@ class CallArrived(Event):
     pin: bool = False
     priority: int | None = None
     attained: Attained | None = None
+    route: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,6 +176,7 @@ _RECORDS: dict[str, type[Any]] = {
     for t in (
         ProgramStarted,
         ProgramEnded,
+        ProgramWeighted,
         CallArrived,
         CallMoved,
         CallStarted,

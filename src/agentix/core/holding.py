@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from agentix.core.policies.base import SchedulingPolicy
@@ -14,11 +14,13 @@ from agentix.core.program import CallRow, ProgramRow
 class Holding:
     """The programs held back on one engine, for its scheduler; the policy decides and keeps no state of its own.
 
-    `capacity_tokens` is the engine's KV cache; None (not known, or the policy holds nothing): nobody is held back.
+    `capacity_tokens` is the engine's KV cache; None (not known, or the policy holds nothing): nobody is held back. `is_ready`:
+    whether a call that waits could run if it were let; one that waits for something else keeps no engine at work.
     A program belongs to the engine that its latest call came to, and to any where a call of it is active.
     """
 
     capacity_tokens: int | None
+    is_ready: Callable[[str], bool]
     held: frozenset[str] = frozenset()
     _latest: dict[str, int] = field(default_factory=dict)  # program: which of its calls was the latest that came here
 
@@ -37,20 +39,20 @@ class Holding:
         """Ask the policy. O(programs), and nothing where nobody can be held back.
 
         `active`: this engine's calls in order; `idle`: none of them runs. An engine with work never stands still: if
-        nothing runs and everybody who waits would be held back, the program that is first in order is let go, and the
+        nothing runs and everybody who is ready would be held back, the program that is first in order is let go, and the
         policy asked again, for it may want to hold back others instead.
         """
         if self.capacity_tokens is None:
             return
         calls = list(active)
         rows = self._rows_here(table, calls)
-        waiting = {call.program_id for call in calls if not call.running}
         held = self.held.intersection(row.program_id for row in rows)
         held = policy.held_back(rows, held, self.capacity_tokens, now)
-        if idle and calls and waiting <= held:
-            first = {calls[0].program_id}
+        ready = [call.program_id for call in calls if self.is_ready(call.call_id)] if idle else []
+        if ready and held.issuperset(ready):
+            first = {ready[0]}
             held = policy.held_back(rows, held - first, self.capacity_tokens, now)
-            if waiting <= held:
+            if held.issuperset(ready):
                 held -= first
         self.held = held
 

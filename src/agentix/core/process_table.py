@@ -17,9 +17,10 @@ from agentix.core.events import (
     Event,
     ProgramEnded,
     ProgramStarted,
+    ProgramWeighted,
     StepCompleted,
 )
-from agentix.core.program import MAX_PATHS, OUTPUT_WEIGHT, CallRow, ProgramRow
+from agentix.core.program import MAX_PATHS, MAX_WEIGHT, MIN_WEIGHT, OUTPUT_WEIGHT, CallRow, ProgramRow
 
 
 class ProcessTable:
@@ -37,6 +38,7 @@ class ProcessTable:
         self._handlers: dict[type[Event], Callable[[Any], None]] = {
             ProgramStarted: self._program_started,
             ProgramEnded: self._program_ended,
+            ProgramWeighted: self._program_weighted,
             CallArrived: self._call_arrived,
             CallMoved: self._call_moved,
             CallStarted: self._call_started,
@@ -109,6 +111,11 @@ class ProcessTable:
         row.ended = True
         self._drop_if_over(row)
 
+    def _program_weighted(self, event: ProgramWeighted) -> None:
+        if not MIN_WEIGHT <= event.weight <= MAX_WEIGHT:
+            raise InvalidTransition(f"a weight must be from {MIN_WEIGHT:g} to {MAX_WEIGHT:g}: {event}")
+        self.row(event.program_id).weight = event.weight
+
     def _call_arrived(self, event: CallArrived) -> None:
         if event.call_id in self._calls:
             raise InvalidTransition(f"call {event.call_id!r} arrived twice: {self._calls[event.call_id]}")
@@ -122,6 +129,7 @@ class ProcessTable:
             row.waiting_s = max(row.waiting_s, attained.waiting_s)
             row.critical_path_s = max(row.critical_path_s, attained.critical_path_s)
             row.program_class = attained.program_class or row.program_class
+            row.weight = attained.weight if MIN_WEIGHT <= attained.weight <= MAX_WEIGHT else 1.0
         exact_s = attained.path_s if attained is not None else None
         call = CallRow(
             call_id=event.call_id,
@@ -203,13 +211,15 @@ class ProcessTable:
     def _step_completed(self, event: StepCompleted) -> None:
         if not event.duration_s >= 0:
             raise InvalidTransition(f"a step of negative duration: {event}")
-        for call_id in event.call_ids:
-            if call_id not in self._calls:
-                raise UnknownCall(call_id)
+        try:
+            calls = [self._calls[call_id] for call_id in event.call_ids]
+        except KeyError as error:
+            raise UnknownCall(error.args[0]) from None
         if len(set(event.call_ids)) < len(event.call_ids):
             raise InvalidTransition(f"a step that serves a call twice: {event}")
-        for call_id in event.call_ids:
-            self._calls[call_id].service_s += event.duration_s
+        duration_s = event.duration_s
+        for call in calls:
+            call.service_s += duration_s
 
     def _call_over(self, event: CallFinished | CallAborted) -> None:
         call = self.call(event.call_id)

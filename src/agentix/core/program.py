@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field
 
 MAX_PATHS = 1024
+MIN_WEIGHT, MAX_WEIGHT = 0.001, 1000.0
 
 # How tokens count towards `recent_tokens`: as in the router of llm-d (policy `las`).
 OUTPUT_WEIGHT = 2
@@ -56,6 +57,7 @@ class ProgramRow:
                      nearer the truth than the sum. 0: unknown
     recent_tokens    tokens of its finished calls, input + OUTPUT_WEIGHT x output, halved every HALF_LIFE_S seconds; as of
                      `last_completion_s`, see `recent_tokens_at`
+    weight           service counts 1/weight towards its levels, on top of its class's weight (`ProgramWeighted`)
     gaps_s           sum of the `num_gaps` times for which the program was idle between two calls (tools, people)
 
     A completion is the end of a call, finished or aborted: from `last_completion_s` on the program may be idle.
@@ -81,6 +83,7 @@ class ProgramRow:
     num_finished: int = 0
     num_aborted: int = 0
     ended: bool = False
+    weight: float = 1.0
 
     @property
     def threads(self) -> dict[str, list[CallRow]]:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from itertools import takewhile
-from operator import itemgetter
 
 from agentix.core.budget import BatchBudget
 from agentix.core.config import SchedulerConfig
@@ -25,11 +23,14 @@ from agentix.core.events import (
     StepCompleted,
 )
 from agentix.core.holding import Holding
+from agentix.core.order import Order
 from agentix.core.policies import make_policy
 from agentix.core.policies.base import TOLERANCE_S
 from agentix.core.process_table import ProcessTable
 from agentix.core.program import CallRow, ProgramRow
-from agentix.core.watch import Watch
+from agentix.core.starvation import Starvation
+
+_OF_A_CALL_HERE = (CallStarted, CallPreempted, CallFinished, CallAborted)
 
 
 class Scheduler:
@@ -42,23 +43,34 @@ class Scheduler:
     its own W and T count from zero. CallMoved takes the call out of the queue that holds it, and into one that does not.
     Work per event: O(log n) per call it names (list insertion aside).
 
-    `capacity_tokens`: KV tokens that the engine holds, for policies that hold programs back; None: unknown, nothing is.
+    For policies that hold programs back: `capacity_tokens` is how many KV tokens the engine holds (None: unknown, nothing is
+    held back), and `is_ready` tells whether a waiting call waits for its turn alone, so that it would run if it were let.
+    `keeps_running`: the shell takes no running call off, whatever the policy would; then running calls stand first.
     """
 
-    def __init__(self, config: SchedulerConfig, table: ProcessTable, *, capacity_tokens: int | None = None) -> None:
+    def __init__(
+        self,
+        config: SchedulerConfig,
+        table: ProcessTable,
+        *,
+        capacity_tokens: int | None = None,
+        is_ready: Callable[[str], bool] = lambda _: True,
+        keeps_running: bool = False,
+    ) -> None:
         self.table = table
         self.policy = make_policy(config)
-        self.holding = Holding(capacity_tokens if self.policy.holds_programs else None)
-        self._beta = config.starvation_ratio
+        self._keeps_running = keeps_running or not self.policy.preempts
+        self.holding = Holding(capacity_tokens if self.policy.holds_programs else None, is_ready)
         self._running_first = config.running_first
         self._weighs_evictions = config.weigh_evictions
         self._weights = dict(config.class_weights)
         self._entries: dict[str, Entry] = {}
-        self._order: list[Key] = []
+        self._order = Order()
         self._running: set[str] = set()
         self._num_entries = 0
-        self._watch = Watch()
-        table.on_totals(self._watch_program)
+        self._starvation = Starvation(
+            table, self._entries, beta=config.starvation_ratio, by_program=self.policy.starves_by_program
+        )
 
     def apply(self, event: Event) -> list[Placed]:
         """Take in one event; returns where calls were placed because of it, in the order it happened.
@@ -80,15 +92,14 @@ class Scheduler:
             case StepCompleted():
                 placed.extend(self._charge(event))
             case CallStarted():
-                self._running.add(event.call_id)
-                self._reposition(event.call_id)
+                self._reposition(event.call_id, runs=True)
             case CallPreempted():
-                self._running.discard(event.call_id)
-                self._reposition(event.call_id)
-                self._watch_call(*self._look_up(event.call_id))
+                self._reposition(event.call_id, runs=False)
+                self._starvation.watch(*self._look_up(event.call_id))
             case CallFinished() | CallAborted():
                 self._remove(event.call_id)
-        placed.extend(self._promote_starving(event.now))
+        for call, row in self._starvation.due(event.now):
+            placed.append(self._enter(call, row, 0, event.now, "starving"))
         return placed
 
     def choose(self, now: float, budget: BatchBudget) -> Batch:
@@ -109,9 +120,23 @@ class Scheduler:
         """
         self.rerank(now)
         self.hold_back(now)
-        calls = map(self.table.calls.__getitem__, map(itemgetter(-1), self._order))
+        calls = map(self.table.calls.__getitem__, self._order)
         passing = filter(self.holding.passes, calls) if self.holding.held else calls
         return [call.call_id for call in takewhile(budget.take, passing)]
+
+    def contenders(self, now: float) -> Iterator[str]:
+        """The waiting calls that may be in the batch from `now` on, best first: those that `select` would not pass over.
+
+        O(log n) for each that is asked for, however many run.
+        """
+        self.rerank(now)
+        self.hold_back(now)
+        waiting = self._order.waiting()
+        return filter(self._passes, waiting) if self.holding.held else waiting
+
+    def running_worst_first(self) -> Iterator[str]:
+        """The calls that run, the one that would give way first ahead."""
+        return self._order.running_worst_first()
 
     def rerank(self, now: float) -> bool:
         """Establish the order afresh if the policy's ranks may have changed; returns whether they may. O(n log n)."""
@@ -120,12 +145,12 @@ class Scheduler:
             for entry, rank in zip(self._entries.values(), ranks, strict=True):
                 entry.rank = rank
                 entry.key = self._key_of(self.table.calls[entry.key[-1]], entry, entry.key[2])
-            self._order = sorted(entry.key for entry in self._entries.values())
+            self._order.rebuild((entry.key for entry in self._entries.values()), self._running)
         return self.policy.reranks
 
     def hold_back(self, now: float) -> None:
         """Establish afresh which programs are held back, as `choose` does. O(programs) if the policy holds any."""
-        active = (self.table.calls[key[-1]] for key in self._order)
+        active = map(self.table.calls.__getitem__, self._order)
         self.holding.decide(self.policy, self.table, active, idle=not self._running, now=now)
 
     def steady_until(self, now: float) -> float:
@@ -136,10 +161,10 @@ class Scheduler:
         """
         if self.policy.reranks:
             return now
-        quantum_s, safe_until_s = math.inf, self._watch.next_s
+        quantum_s, safe_until_s = math.inf, self._starvation.next_s
         for call_id in self._running:
             entry = self._entries[call_id]
-            if entry.safe_until_s <= now and self._starves(entry, call_id, now):
+            if entry.safe_until_s <= now and self._starvation.reaches(entry, call_id, now):
                 return now
             quantum_s = min(quantum_s, entry.quantum_left_s)
             safe_until_s = min(safe_until_s, entry.safe_until_s)
@@ -148,13 +173,23 @@ class Scheduler:
     def key(self, call_id: str) -> Key:
         """The call's place in the total order of this queue: (level, rank, entry, id), smaller first.
 
-        A running call of a policy that never preempts stands at level -1: before every call that waits.
+        A running call that is kept (`keeps_running`, or a policy that never preempts) stands at level -1: before every call
+        that waits.
         """
         return self._entry(call_id).key
 
     def level(self, call_id: str) -> int:
         """The call's level, 0 = served first."""
         return self._entry(call_id).level
+
+    def first_waiting(self, now: float) -> str | None:
+        """The waiting call whose turn it is; None: none waits. O(log n) unless the policy reranks."""
+        self.rerank(now)
+        return next(self._order.waiting(), None)
+
+    def position(self, call_id: str) -> int:
+        """How many calls of this queue, running ones among them, stand before the call. O(log n)."""
+        return self._order.position(self._entry(call_id).key)
 
     def is_worth(self, call_id: str, victims: Iterable[str], cost_s: float) -> bool:
         """Whether the call, which has no KV, may take that of the victims, which costs so much time to compute again."""
@@ -169,9 +204,14 @@ class Scheduler:
         return self._running
 
     @property
+    def num_waiting(self) -> int:
+        """How many calls wait."""
+        return len(self._order) - len(self._running)
+
+    @property
     def order(self) -> tuple[str, ...]:
         """Every active call, waiting or running, best first."""
-        return tuple(key[-1] for key in self._order)
+        return tuple(self._order)
 
     def _entry(self, call_id: str) -> Entry:
         try:
@@ -186,10 +226,9 @@ class Scheduler:
     def _check_held(self, event: Event) -> None:
         """Raise UnknownCall if the event names a call that should be in this queue and is not."""
         if isinstance(event, StepCompleted):
-            for call_id in event.call_ids:
-                if call_id not in self._entries:
-                    raise UnknownCall(call_id)
-        elif isinstance(event, CallStarted | CallPreempted | CallFinished | CallAborted):
+            if not all(map(self._entries.__contains__, event.call_ids)):
+                raise UnknownCall(next(call_id for call_id in event.call_ids if call_id not in self._entries))
+        elif isinstance(event, _OF_A_CALL_HERE):
             self._entry(event.call_id)
 
     def _arrive(self, call_id: str, now: float) -> Placed:
@@ -205,7 +244,7 @@ class Scheduler:
     def _enter(self, call: CallRow, row: ProgramRow, level: int, now: float, reason: str) -> Placed:
         """Put the call at the tail of `level` with that level's quantum."""
         old = self._entries.get(call.call_id)
-        quantum_s = self.policy.quanta_s[level] * self._weights.get(row.program_class, 1.0)
+        quantum_s = self.policy.quanta_s[level] * self._weights.get(row.program_class, 1.0) * row.weight
         entry = Entry((0, 0.0, 0, ""), level, self.policy.rank(call, row, now), quantum_s)
         entry.key = key = self._key_of(call, entry, self._num_entries + 1)
         entry.is_promoted = reason == "starving"
@@ -213,94 +252,52 @@ class Scheduler:
             entry.reset_waiting_s, entry.reset_service_s = call.waiting_s(now), call.service_s
         elif old is not None:
             entry.reset_waiting_s, entry.reset_service_s = old.reset_waiting_s, old.reset_service_s
+        runs = call.call_id in self._running
         if old is not None:
-            self._order.pop(bisect_left(self._order, old.key))
+            self._order.take(old.key, runs=runs)
         self._num_entries += 1
         self._entries[call.call_id] = entry
-        insort(self._order, key)
-        self._watch.forget(call.call_id)  # what was noted held for the place before
-        self._watch_call(call, row)
+        self._order.put(key, runs=runs)
+        self._starvation.forget(call.call_id)  # what was noted held for the place before
+        self._starvation.watch(call, row)
         return Placed(call_id=call.call_id, level=level, reason=reason)
 
     def _key_of(self, call: CallRow, entry: Entry, sequence: int) -> Key:
         """The call's place: a running one stands before all that wait, or before those of its level, if so wanted."""
-        level = -1 if call.running and not self.policy.preempts else entry.level
+        level = -1 if call.running and self._keeps_running else entry.level
         rank = -math.inf if call.running and self._running_first else entry.rank
         return (level, rank, sequence, call.call_id)
 
-    def _reposition(self, call_id: str) -> None:
+    def _reposition(self, call_id: str, *, runs: bool) -> None:
         """The call has started or stopped running, which may be a change of place."""
         entry = self._entries[call_id]
-        key = self._key_of(self.table.calls[call_id], entry, entry.key[2])
-        if key != entry.key:
-            self._order.pop(bisect_left(self._order, entry.key))
-            entry.key = key
-            insort(self._order, key)
+        self._order.take(entry.key, runs=call_id in self._running)
+        (self._running.add if runs else self._running.discard)(call_id)
+        entry.key = self._key_of(self.table.calls[call_id], entry, entry.key[2])
+        self._order.put(entry.key, runs=runs)
 
     def _remove(self, call_id: str) -> None:
-        self._order.pop(bisect_left(self._order, self._entries.pop(call_id).key))
+        self._order.take(self._entries.pop(call_id).key, runs=call_id in self._running)
         self._running.discard(call_id)
-        self._watch.forget(call_id)
+        self._starvation.forget(call_id)
+
+    def _passes(self, call_id: str) -> bool:
+        return self.holding.passes(self.table.calls[call_id])
 
     def _charge(self, step: StepCompleted) -> Iterator[Placed]:
         """Take the step off the quanta of its calls; those that starve or have used up theirs get another place."""
-        now = step.now
-        for call_id in step.call_ids:
-            entry = self._entries[call_id]
-            entry.quantum_left_s -= step.duration_s
-            if entry.safe_until_s <= now and self._starves(entry, call_id, now):
-                yield self._enter(*self._look_up(call_id), 0, now, "starving")
+        now, duration_s = step.now, step.duration_s
+        for entry in map(self._entries.__getitem__, step.call_ids):
+            entry.quantum_left_s -= duration_s
+            if entry.safe_until_s <= now and self._starvation.reaches(entry, entry.call_id, now):
+                yield self._enter(*self._look_up(entry.call_id), 0, now, "starving")
             elif entry.quantum_left_s <= TOLERANCE_S:
-                yield self._enter(*self._look_up(call_id), self.policy.after_quantum(entry.level), now, "quantum")
-
-    def _starves(self, entry: Entry, call_id: str, now: float) -> bool:
-        """Whether the call starves now; if not, notes until when it cannot."""
-        entry.safe_until_s = self._starves_at(*self._look_up(call_id), entry) if entry.level > 0 else math.inf
-        return entry.safe_until_s <= now
-
-    def _starves_at(self, call: CallRow, row: ProgramRow, entry: Entry) -> float:
-        if self._beta is None:
-            return math.inf
-        return entry.starves_at(call, row, beta=self._beta, by_program=self.policy.starves_by_program)
-
-    def _watch_call(self, call: CallRow, row: ProgramRow) -> None:
-        """Make sure the call is looked at no later than it starves."""
-        entry = self._entries[call.call_id]
-        if entry.level > 0 and not call.running:
-            self._watch.note(call.call_id, self._starves_at(call, row, entry))
-
-    def _watch_program(self, row: ProgramRow) -> None:
-        """The program's totals changed, and with them the moment its waiting calls starve."""
-        for call in row.calls.values():
-            if call.call_id in self._entries:
-                self._entries[call.call_id].safe_until_s = -math.inf
-                self._watch_call(call, row)
-
-    def _promote_starving(self, now: float) -> list[Placed]:
-        placed: list[Placed] = []
-        for call_id in self._watch.due(now):
-            entry, (call, row) = self._entries[call_id], self._look_up(call_id)
-            if call.running:
-                continue
-            if self._starves_at(call, row, entry) <= now:
-                placed.append(self._enter(call, row, 0, now, "starving"))
-            else:
-                self._watch_call(call, row)
-        return placed
-
-    def _is_watched(self, call_id: str, entry: Entry) -> bool:
-        """Whether the call will be looked at no later than it starves, if that is a thing to look for."""
-        if call_id not in self.table.calls:
-            return True  # a problem of its own
-        call, row = self._look_up(call_id)
-        return entry.level == 0 or call.running or self._watch.covers(call_id, self._starves_at(call, row, entry))
+                yield self._enter(*self._look_up(entry.call_id), self.policy.after_quantum(entry.level), now, "quantum")
 
     def validate(self) -> None:
         """Check every invariant; raises InvalidTransition with the first that is broken. O(n²)."""
-        keys = sorted(entry.key for entry in self._entries.values())
         num_levels = len(self.policy.quanta_s)
         problems = [
-            (keys == self._order, "the order and the entries differ"),
             (all(i == e.key[-1] for i, e in self._entries.items()), "an entry stands under another id"),
             (all(i in self.table.calls for i in self._entries), "a call that is over is still queued"),
             (
@@ -309,9 +306,10 @@ class Scheduler:
             ),
             (all(0 <= e.level < num_levels for e in self._entries.values()), "a level that does not exist"),
             (all(e.quantum_left_s > 0 for e in self._entries.values()), "a used-up quantum without a new place"),
-            (all(self._is_watched(i, e) for i, e in self._entries.items()), "a call that may starve unnoticed"),
+            (all(map(self._starvation.covers, self._entries)), "a call that may starve unnoticed"),
         ]
         for holds, message in problems:
             if not holds:
                 raise InvalidTransition(f"scheduler is inconsistent: {message}")
-        self._watch.validate()
+        self._order.validate((entry.key for entry in self._entries.values()), self._running)
+        self._starvation.validate()

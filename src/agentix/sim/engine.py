@@ -1,6 +1,7 @@
 """A modelled engine: continuous batching, chunked prefill, KV blocks and preemption, one iteration at a time.
 
-It decides nothing about order: that is `agentix.core.Scheduler`, unchanged.
+It decides nothing about order: that is `agentix.core.Scheduler`, unchanged. `batch.py` carries the choices out; this file
+plays the steps in time.
 """
 
 from __future__ import annotations
@@ -8,11 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from agentix.core.balancers import EngineView
 from agentix.core.events import Batch, CallFinished, CallPreempted, CallStarted, Event, Placed, StepCompleted
 from agentix.core.process_table import ProcessTable
-from agentix.core.room import Room
 from agentix.core.scheduler import Scheduler
 from agentix.cost.step import Step, StepCostModel, causal_pairs
+from agentix.sim.batch import RunningBatch
 from agentix.sim.call import SimCall
 from agentix.sim.config import CapacityError, EngineConfig, EngineCounts
 from agentix.sim.content import Contents, Context
@@ -20,6 +22,8 @@ from agentix.sim.flight import Flight, Work, following_step, survey
 from agentix.sim.memory import Memory, SwapCost
 
 OnDecision = Callable[[Event, list[Placed] | list[Batch]], None]
+
+_RECENT = 0.05  # weight of the call that ended last in the mean that balancers are told
 
 
 class ModelledEngine:
@@ -54,15 +58,32 @@ class ModelledEngine:
         self._cost = cost
         num_tokens = config.max_batch_tokens
         prefill_s = cost.step_s(Step(prefill_tokens=num_tokens, prefill_pairs=causal_pairs(num_tokens)))
-        self._block_cost_s = config.block_size * prefill_s / num_tokens  # time to compute a block again
+        self._prefill_s_per_token = prefill_s / num_tokens
+        self._call_s: float | None = None
+        self._batch = RunningBatch(
+            config,
+            self.core,
+            self.memory,
+            self.counts,
+            self.calls,
+            self._apply,
+            block_cost_s=config.block_size * self._prefill_s_per_token,
+        )
         self._fails_at_s = fails_at_s
         self._on_decision = on_decision
-        self._batch: dict[str, SimCall] = {}
-        self._parked: dict[str, SimCall] = {}  # preempted, with KV on the device
         self._window = 0  # steps since the last choice, modulo steps_per_schedule
-        self._num_spares = 0  # calls that may still take a finished one's place before the next choice
-        self._num_vacant = 0  # such places
-        self._is_settled = False  # whether the last choice would come out the same: nothing came, went or moved since
+
+    def view(self, *, num_routed: int, cached_tokens: int | None) -> EngineView:
+        """What a balancer may know: nothing of how long the calls' answers will be."""
+        return EngineView(
+            engine_id=self.engine_id,
+            num_calls=len(self.calls),
+            num_routed=num_routed,
+            cached_tokens=cached_tokens,
+            num_waiting=len(self.calls) - len(self._batch.calls),
+            call_s=self._call_s,
+            prefill_s_per_token=self._prefill_s_per_token,
+        )
 
     def check_fits(self, call: SimCall) -> None:
         """Raise CapacityError if the whole KV cache cannot hold the call."""
@@ -81,18 +102,19 @@ class ModelledEngine:
 
     def begin(self, now: float) -> float | None:
         """Fill a batch; returns when its flight ends, or None if there is nothing to run."""
+        batch = self._batch
         if self.memory.let_go(now):
-            self._is_settled = False
-        if not self._batch:
+            batch.is_settled = False
+        if not batch.calls:
             self._window = 0
-        if self._window == 0 and not self._is_settled:
-            self._choose(now)
-        elif self._num_vacant:
-            self._replace_finished(now)
-        work = self._fill(now)
+        if self._window == 0 and not batch.is_settled:
+            batch.choose(now)
+        elif batch.num_vacant:
+            batch.replace_finished(now)
+        work = batch.fill(now)
         while not work and self.calls:  # for want of blocks the batch has lost its last call, or nobody could enter
-            self._choose(now)
-            work = self._fill(now)
+            batch.choose(now)
+            work = batch.fill(now)
             if not work and not self.memory.let_go_of_first():
                 break
         if not work:
@@ -117,7 +139,7 @@ class ModelledEngine:
     def let_go_of_program(self, program_id: str) -> None:
         """The program is over: what is kept for it is free. The shell cuts the flight short before, as for an arrival."""
         self.memory.let_go_of_program(program_id)
-        self._is_settled = False
+        self._batch.is_settled = False
 
     def end(self, now: float) -> list[SimCall]:
         """The flight is over; returns the calls that finished with it."""
@@ -172,134 +194,17 @@ class ModelledEngine:
     def forget(self, call: SimCall, event: Event) -> None:
         """A call of a failed engine goes, by CallMoved or CallAborted."""
         del self.calls[call.call_id]
-        self._batch.pop(call.call_id, None)
-        self._parked.pop(call.call_id, None)
+        self._batch.drop(call.call_id)
         self._apply(event)
 
     def _finish(self, call: SimCall, now: float) -> None:
-        del self._batch[call.call_id], self.calls[call.call_id]
+        del self.calls[call.call_id]
+        self._batch.finish(call.call_id)
+        self._call_s = call.service_s if self._call_s is None else self._call_s + _RECENT * (call.service_s - self._call_s)
         row = self._table.row(call.program_id)
         self._apply(CallFinished(now=now, call_id=call.call_id, output_tokens=call.num_output))
         retention_s = self.core.policy.retention_s(row, now)
         self.memory.finish(call, now + retention_s if retention_s > 0 else None)
-        if self._num_spares:
-            self._num_spares -= 1
-            self._num_vacant += 1
-
-    def _choose(self, now: float) -> None:
-        self.memory.let_go_for(self._batch)
-        # A call that entered the batch stays until it has yielded a token: were it sent away before, it could come back
-        # for ever and compute the same prompt each time.
-        new = {c: call for c, call in self._batch.items() if not call.has_yielded}
-        staying = dict(self._batch) if self.config.preemption == "none" else new
-        holders = [*(c for c in self._batch if c not in staying), *self._parked]
-        room = Room(
-            self.memory,
-            self.core,
-            self.config.max_num_seqs,
-            staying=staying.keys(),
-            holders=holders,
-            block_cost_s=self._block_cost_s,
-        )
-        batch = self.core.choose(now, room)
-        if room.has_refused:
-            more = room.take_holders(set(holders).difference(batch.run))
-            batch = Batch(
-                run=(*batch.run, *more),
-                admit=(*batch.admit, *(c for c in more if c in self._parked)),
-                preempt=tuple(c for c in batch.preempt if c not in more),
-            )
-        self._is_settled = True  # unless what follows moves somebody
-        for call_id in batch.preempt:
-            if call_id not in staying:
-                self._preempt(self.calls[call_id], now)
-        for call_id in room.victims:
-            self._evict(self.calls[call_id])
-        if self.config.preemption in ("swap", "recompute"):
-            admitted = frozenset(batch.admit)
-            leaving = sorted((c for c in self._parked if c not in admitted), key=self.core.key)
-            for call_id in leaving[self.config.num_spare_calls :]:
-                self._evict(self.calls[call_id])
-        have_entered = [self._admit(self.calls[call_id], now) for call_id in batch.admit]
-        rows = self._table.calls
-        self._batch = {c: self.calls[c] for c in batch.run if rows[c].running} | staying
-        self._num_spares, self._num_vacant = self.config.num_spare_calls, 0
-        # The calls that were chosen stand first now, so they would be chosen again; unless others had to be left out for want
-        # of blocks, which whoever enters may free or share, or run only because they had not yielded yet.
-        is_final = not room.is_short and all(have_entered) and new.keys() <= set(batch.run)
-        policy = self.core.policy
-        self._is_settled &= (is_final or not (batch.admit or new)) and not policy.reranks
-        if policy.holds_programs and batch.admit:
-            self._is_settled = False  # whom it holds back may depend on who runs
-
-    def _admit(self, call: SimCall, now: float) -> bool:
-        """Let it enter the batch with blocks for all its known tokens; False if they are too few."""
-        # Blocks it counted on may be shared by a call that goes too; then it waits for the next choice.
-        if not (self.memory.grow(call) if self.memory.holds(call) else self.memory.admit(call)):
-            return False
-        self._parked.pop(call.call_id, None)
-        call.start(now)
-        self._apply(CallStarted(now=now, call_id=call.call_id))
-        return True
-
-    def _preempt(self, call: SimCall, now: float) -> None:
-        self.counts.num_preemptions += 1
-        call.stop(now)
-        self._parked[call.call_id] = call
-        self._apply(CallPreempted(now=now, call_id=call.call_id))
-
-    def _evict(self, call: SimCall) -> None:
-        """The KV of a preempted call leaves the device."""
-        self._parked.pop(call.call_id, None)
-        self.memory.evict(call)
-
-    def _replace_finished(self, now: float) -> None:
-        """Let preempted calls whose KV is on the device take the places of finished ones, best first."""
-        for call_id in sorted(self._parked, key=self.core.key)[: self._num_vacant]:
-            if self._admit(self.calls[call_id], now):
-                self._batch[call_id] = self.calls[call_id]
-                self._num_vacant -= 1
-
-    def _fill(self, now: float) -> Work:
-        """Give every call of the batch its tokens of this step, best first, within the token budget."""
-        budget = self.config.max_batch_tokens
-        work: Work = []
-        for call in list(self._batch.values()):
-            num_known = call.prompt_tokens + call.num_output
-            num_tokens = num_known - call.num_computed
-            if num_tokens > budget:
-                if self.config.chunked_prefill:
-                    num_tokens = budget
-                elif work:
-                    continue
-            if num_tokens <= 0 or call.call_id not in self._batch:
-                continue
-            if num_known > call.num_room and not self._make_room(call, work, now):
-                continue
-            work.append((call, num_tokens))
-            budget -= num_tokens
-        return work
-
-    def _make_room(self, call: SimCall, work: Work, now: float) -> bool:
-        """Blocks for all its known tokens, taken from worse calls if need be; False if the call itself had to go."""
-        while not self.memory.grow(call):
-            if self.memory.let_go_of_first():
-                continue
-            victim = self._worst_holder(work)
-            if self._table.call(victim.call_id).running:
-                del self._batch[victim.call_id]
-                self._preempt(victim, now)
-            self._evict(victim)
-            self._is_settled = False
-            if victim is call:
-                return False
-        return True
-
-    def _worst_holder(self, work: Work) -> SimCall:
-        """The call that must give up its blocks first. One that has not yielded asks for none and is spared."""
-        spared = {call.call_id for call, _ in work} | {c for c, call in self._batch.items() if not call.has_yielded}
-        holders = (c for c in (*self._batch, *self._parked) if c not in spared)
-        return self.calls[max(holders, key=self.core.key)]
 
     def _fly(self, work: Work, now: float) -> Flight:
         """The flight that begins with this work: as many steps as are sure to be alike."""
@@ -322,12 +227,12 @@ class ModelledEngine:
 
     def _num_steps(self, work: Work, until_finish: int) -> int:
         """How many steps are sure to be alike, as far as the calls, their blocks and the choice of the batch go."""
-        if until_finish == 1 or len(work) < len(self._batch):
+        if until_finish == 1 or len(work) < len(self._batch.calls):
             return 1
         # A call needs at most ceil((k - 1) / block size) more blocks for k steps.
         until_short = 1 + self.memory.cache.num_free_blocks // len(work) * self.config.block_size
         num_steps = min(until_finish, until_short, self.config.max_bulk_steps)
-        return num_steps if self._is_settled else min(num_steps, self.config.steps_per_schedule - self._window)
+        return num_steps if self._batch.is_settled else min(num_steps, self.config.steps_per_schedule - self._window)
 
     def _note_choices(self, num_steps: int) -> float:
         """Account for the choices that fell due in so many steps; returns the seconds they took."""
@@ -344,7 +249,7 @@ class ModelledEngine:
     def _apply(self, event: Event) -> None:
         placed = self.core.apply(event)
         if placed or not isinstance(event, StepCompleted | CallStarted | CallPreempted):
-            self._is_settled = False
+            self._batch.is_settled = False
         if self._on_decision is not None:
             self._on_decision(event, placed)
 
@@ -353,7 +258,7 @@ class ModelledEngine:
         self.core.validate()
         self.memory.cache.validate()
         running = {c for c in self.calls if self._table.call(c).running}
-        if running != self._batch.keys():
+        if running != self._batch.calls.keys():
             raise CapacityError(f"engine {self.engine_id}: the batch and the running calls differ")
-        if {c for c, call in self.calls.items() if self.memory.holds(call)} != running | self._parked.keys():
+        if {c for c, call in self.calls.items() if self.memory.holds(call)} != running | self._batch.parked.keys():
             raise CapacityError(f"engine {self.engine_id}: calls that run or are parked and those with KV blocks differ")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from agentix.core.balancers import EngineView, LoadBalancer
+from agentix.core.balancers import LoadBalancer, Route
 from agentix.core.errors import AgentixError, ConfigError
 from agentix.core.events import CallAborted, CallArrived, CallMoved, ProgramEnded, ProgramStarted
 from agentix.core.process_table import ProcessTable
@@ -17,6 +17,17 @@ from agentix.sim.call import SimCall
 from agentix.sim.config import EngineConfig
 from agentix.sim.content import Contents
 from agentix.sim.engine import ModelledEngine, OnDecision
+from agentix.sim.events import (
+    CallIsReady,
+    ControlEvent,
+    EngineFails,
+    EngineJoins,
+    PlaceIsFree,
+    ProgramArrives,
+    SimEvent,
+    StepEnds,
+    StepsBegin,
+)
 from agentix.sim.kernel import Kernel, Phase
 from agentix.sim.memory import SwapCost
 from agentix.sim.program_run import ProgramRun
@@ -27,60 +38,11 @@ class NoEngine(AgentixError):
     """Calls are left and no engine is there, nor will be."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramArrives:
-    """Event: a program is due."""
-
-    index: int
-
-
-@dataclass(frozen=True, slots=True)
-class CallIsReady:
-    """Event: all parents of a call are over, their gaps have passed, and it has come through client and server."""
-
-    index: int
-    call_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class StepEnds:
-    """Event: an engine's flight is over. `serial` counts its flights' ends; another end has been set if it is not the last."""
-
-    engine_id: str
-    serial: int
-
-
-@dataclass(frozen=True, slots=True)
-class StepsBegin:
-    """Event: the engines that have been woken look for work."""
-
-
-@dataclass(frozen=True, slots=True)
-class EngineJoins:
-    """Event: one more engine, empty, under an id that no engine has had."""
-
-    engine_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class EngineFails:
-    """Event: an engine is gone with all its KV.
-
-    Its calls go to other engines: those that have yielded nothing are moved, the others fail and their clients send them
-    again.
-    """
-
-    engine_id: str
-
-
-ControlEvent = EngineJoins | EngineFails
-SimEvent = ProgramArrives | CallIsReady | StepEnds | StepsBegin | ControlEvent
-
-
 class Simulation:
     """`programs` arrive at `arrivals_s` on `num_engines` engines of one kind, behind one balancer and one process table.
 
-    A call reaches an engine `call_overhead_s` after it is ready. `control` is what happens to engines, and when. The same
+    A call reaches an engine `call_overhead_s` after it is ready. `control` is what happens to engines, and when. At most
+    `max_programs` are under way at once (None: all that have arrived); the others wait, in order of arrival. The same
     arguments give the same events at the same times. Answers are as long as recorded. Raises CapacityError when a call can
     never fit an engine, NoEngine when calls are left after the last engine failed.
     """
@@ -96,6 +58,7 @@ class Simulation:
         num_engines: int = 1,
         swap_cost: SwapCost | None = None,
         call_overhead_s: float = 0.0,
+        max_programs: int | None = None,
         control: Sequence[tuple[float, ControlEvent]] = (),
         on_decision: OnDecision | None = None,
     ) -> None:
@@ -122,6 +85,8 @@ class Simulation:
         self._awake: set[str] = set()
         self._serial: dict[str, int] = {}
         self._unrouted: list[CallIsReady] = []
+        self._num_places = math.inf if max_programs is None else max_programs
+        self._held: deque[ProgramArrives] = deque()
         self._runs = [
             ProgramRun.plan(i, p, arrival_s) for i, (p, arrival_s) in enumerate(zip(programs, arrivals_s, strict=True))
         ]
@@ -129,6 +94,7 @@ class Simulation:
         self._keys: dict[tuple[int, str], str] = {}
         self._handlers: dict[type[SimEvent], Callable[[Any], None]] = {
             ProgramArrives: self._program_arrives,
+            PlaceIsFree: self._place_is_free,
             CallIsReady: self._call_is_ready,
             StepEnds: self._step_ends,
             StepsBegin: self._steps_begin,
@@ -155,11 +121,21 @@ class Simulation:
         return [run.record() for run in self._runs]
 
     def _program_arrives(self, event: ProgramArrives) -> None:
+        if self._num_places == 0:
+            self._held.append(event)
+            return
+        self._num_places -= 1
         run = self._runs[event.index]
         self.table.apply(ProgramStarted(now=self.now, program_id=run.program_id, total_work_s=run.work_s(self._cost)))
         for call in run.program.calls:
             if not call.parents:
                 self._call_is_ready(CallIsReady(event.index, call.call_id))
+
+    def _place_is_free(self, event: PlaceIsFree) -> None:
+        del event
+        self._num_places += 1
+        if self._held:
+            self._program_arrives(self._held.popleft())
 
     def _call_is_ready(self, event: CallIsReady) -> None:
         run = self._runs[event.index]
@@ -177,7 +153,7 @@ class Simulation:
             key += "'"
         self._keys[place.index, call.call_id] = key
         sim_call = run.send(call, key, self.now, self._contents)
-        engine, pin = self._route(sim_call, call.prompt_tokens)
+        engine, route = self._route(sim_call, call.prompt_tokens)
         self._place[key] = place
         arrival = CallArrived(
             now=self.now,
@@ -187,26 +163,26 @@ class Simulation:
             thread_id=run.threads[call.call_id],
             parents=tuple(self._keys[place.index, p] for p in call.parents),
             prompt_tokens=call.prompt_tokens,
-            pin=pin,
+            pin=route.pin,
+            route=route.reason,
         )
         self._land(engine)
         engine.arrive(sim_call, arrival)
         self._wake(engine.engine_id)
 
-    def _route(self, call: SimCall, prompt_tokens: int) -> tuple[ModelledEngine, bool]:
+    def _route(self, call: SimCall, prompt_tokens: int) -> tuple[ModelledEngine, Route]:
+        knows_caches = self._balancer.uses_cached_tokens
         views = [
-            EngineView(
-                engine_id=i,
-                num_calls=len(e.calls),
+            e.view(
                 num_routed=self._num_routed[i],
-                cached_tokens=e.cached_tokens(call.prompt, self.now) if self._balancer.uses_cached_tokens else None,
+                cached_tokens=e.cached_tokens(call.prompt, self.now) if knows_caches else None,
             )
             for i, e in self.engines.items()
         ]
         route = self._balancer.route(prompt_tokens, self.table.rows.get(call.program_id), views)
         engine = self.engines[route.engine_ids[0]]
         self._num_routed[engine.engine_id] += 1
-        return engine, route.pin
+        return engine, route
 
     def _land(self, engine: ModelledEngine) -> None:
         """End an engine's flight with the step that runs now: something is about to change for it."""
@@ -259,6 +235,8 @@ class Simulation:
             self._kernel.schedule(CallIsReady(place.index, child.call_id), at_s=at_s, phase=Phase.ARRIVE)
         if run.is_over:
             self.table.apply(ProgramEnded(now=self.now, program_id=run.program_id))
+            if math.isfinite(self._num_places):
+                self._kernel.schedule(PlaceIsFree(), at_s=self.now, phase=Phase.ARRIVE)
             for engine in self.engines.values():
                 if engine.memory.keeps(run.program_id):
                     self._land(engine)

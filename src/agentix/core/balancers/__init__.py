@@ -10,6 +10,7 @@ from agentix.core.balancers.power_of_two import PowerOfTwo
 from agentix.core.balancers.prefix_aware import PrefixAware
 from agentix.core.balancers.program_affinity import ProgramAffinity
 from agentix.core.balancers.round_robin import RoundRobin
+from agentix.core.balancers.session_hash import SessionHash
 from agentix.core.errors import ConfigError, unknown_name
 from agentix.core.registry import Registry
 
@@ -19,6 +20,7 @@ BALANCERS.register("least_used", LeastUsed)
 BALANCERS.register("power_of_two", PowerOfTwo)
 BALANCERS.register("prefix_aware", PrefixAware)
 BALANCERS.register("program_affinity", ProgramAffinity)
+BALANCERS.register("session_hash", SessionHash)
 
 
 def make_balancer(spec: str) -> LoadBalancer:

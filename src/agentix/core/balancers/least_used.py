@@ -13,4 +13,4 @@ class LeastUsed(LoadBalancer):
 
     def route(self, prompt_tokens: int | None, row: ProgramRow | None, engines: Sequence[EngineView]) -> Route:
         """By calls in system, fewest first."""
-        return Route(engine_ids=by_load(engines))
+        return Route(engine_ids=by_load(engines), reason="least used")

@@ -28,4 +28,4 @@ class PowerOfTwo(LoadBalancer):
         pair = {first, (first + 1 + step) % len(engines)}
         drawn = [e for i, e in enumerate(engines) if i in pair]
         rest = [e for i, e in enumerate(engines) if i not in pair]
-        return Route(engine_ids=by_load(drawn) + by_load(rest))
+        return Route(engine_ids=by_load(drawn) + by_load(rest), reason="less used of two")

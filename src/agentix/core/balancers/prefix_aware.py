@@ -43,4 +43,4 @@ class PrefixAware(LoadBalancer):
             cached_tokens = engine.cached_tokens or 0
             return is_overloaded, -cached_tokens if cached_tokens >= enough else 0, engine.num_calls
 
-        return Route(engine_ids=tuple(e.engine_id for e in sorted(engines, key=place)))
+        return Route(engine_ids=tuple(e.engine_id for e in sorted(engines, key=place)), reason="longest cached prefix")

@@ -13,4 +13,4 @@ class RoundRobin(LoadBalancer):
 
     def route(self, prompt_tokens: int | None, row: ProgramRow | None, engines: Sequence[EngineView]) -> Route:
         """By calls ever routed, fewest first."""
-        return Route(engine_ids=tuple(e.engine_id for e in sorted(engines, key=lambda e: e.num_routed)))
+        return Route(engine_ids=tuple(e.engine_id for e in sorted(engines, key=lambda e: e.num_routed)), reason="its turn")

@@ -102,8 +102,8 @@ class MultiLevelPolicy(SchedulingPolicy):
         raise NotImplementedError
 
     def level(self, call: CallRow, row: ProgramRow, now: float) -> int:
-        """The i with lo_i <= p(c) < hi_i, both bounds times the weight of the program's class."""
-        attained_s = self.attained_s(call, row) / self._weights.get(row.program_class, 1.0)
+        """The i with lo_i <= p(c) < hi_i, both bounds times the weights of the program and its class."""
+        attained_s = self.attained_s(call, row) / self._weights.get(row.program_class, 1.0) / row.weight
         return bisect_right(self._bounds_s, attained_s + TOLERANCE_S)
 
     def after_quantum(self, level: int) -> int:

@@ -1,0 +1,86 @@
+"""Which calls of a queue starve, and when: those whose waiting has grown to β times their service (paper §4.2.2)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+from agentix.core.entry import Entry
+from agentix.core.process_table import ProcessTable
+from agentix.core.program import CallRow, ProgramRow
+from agentix.core.watch import Watch
+
+
+class Starvation:
+    """Finds the calls that starve without looking at those that cannot.
+
+    A waiting call is looked at no later than it starves (`due`); a running one whenever a step is charged to it (`reaches`).
+    A call on the first level has nothing to gain and never starves. `entries` are the queue's, by call id, and the scheduler's
+    to change. `beta` None: nobody starves. `by_program`: what a program had before the call counts too.
+    """
+
+    def __init__(self, table: ProcessTable, entries: Mapping[str, Entry], *, beta: float | None, by_program: bool) -> None:
+        self._table = table
+        self._entries = entries
+        self._beta = beta
+        self._by_program = by_program
+        self._watch = Watch()
+        table.on_totals(self._totals_changed)
+
+    @property
+    def next_s(self) -> float:
+        """No waiting call starves before this moment, unless something happens to it; math.inf if none ever does."""
+        return self._watch.next_s
+
+    def watch(self, call: CallRow, row: ProgramRow) -> None:
+        """Make sure that the call, if it waits, is looked at no later than it starves."""
+        entry = self._entries[call.call_id]
+        if entry.level > 0 and not call.running:
+            self._watch.note(call.call_id, self._starves_at(call, row, entry))
+
+    def forget(self, call_id: str) -> None:
+        """The call is gone, or has another place: what was noted of it no longer holds."""
+        self._watch.forget(call_id)
+
+    def reaches(self, entry: Entry, call_id: str, now: float) -> bool:
+        """Whether the call starves now; if not, notes until when it cannot."""
+        entry.safe_until_s = self._starves_at(*self._look_up(call_id), entry) if entry.level > 0 else math.inf
+        return entry.safe_until_s <= now
+
+    def due(self, now: float) -> Iterator[tuple[CallRow, ProgramRow]]:
+        """The waiting calls that starve by now, the earliest first; each is to be given its new place before the next."""
+        for call_id in self._watch.due(now):
+            call, row = self._look_up(call_id)
+            if call.running:
+                continue
+            if self._starves_at(call, row, self._entries[call_id]) <= now:
+                yield call, row
+            else:
+                self.watch(call, row)
+
+    def _look_up(self, call_id: str) -> tuple[CallRow, ProgramRow]:
+        call = self._table.call(call_id)
+        return call, self._table.row(call.program_id)
+
+    def _starves_at(self, call: CallRow, row: ProgramRow, entry: Entry) -> float:
+        if self._beta is None:
+            return math.inf
+        return entry.starves_at(call, row, beta=self._beta, by_program=self._by_program)
+
+    def _totals_changed(self, row: ProgramRow) -> None:
+        """The program's totals changed, and with them the moment at which its calls starve."""
+        for call in row.calls.values():
+            if call.call_id in self._entries:
+                self._entries[call.call_id].safe_until_s = -math.inf
+                self.watch(call, row)
+
+    def covers(self, call_id: str) -> bool:
+        """Whether the call will be looked at no later than it starves, if that is a thing to look for."""
+        if call_id not in self._table.calls:
+            return True  # a problem of its own
+        entry, (call, row) = self._entries[call_id], self._look_up(call_id)
+        return entry.level == 0 or call.running or self._watch.covers(call_id, self._starves_at(call, row, entry))
+
+    def validate(self) -> None:
+        """Check every invariant; raises InvalidTransition with the first that is broken. O(calls · log calls)."""
+        self._watch.validate()
