@@ -216,6 +216,26 @@ def test_a_program_that_does_not_fit_beside_others_is_held_back(policy: str, is_
     assert engine.answers["e"] == answer(requests["e"].prompt_token_ids, 4)
 
 
+@pytest.mark.parametrize("preemption", ["none", "park"])
+def test_a_session_that_waits_for_its_client_keeps_nobody_waiting(preemption: str) -> None:
+    """200 tokens; the session needs 8 + 100, and so do q and r, which do not fit beside it. But nothing else runs."""
+    engine = engine_of({"policy": "pause_resume", "preemption": preemption}, num_blocks=50, num_slots=4)
+    engine.add("session", P, 1, "s", resumable=True)
+    engine.run()
+    assert engine.scheduler.requests["session"].status.name == "WAITING_FOR_STREAMING_REQ"
+    engine.add("a", Q, 4, "q")
+    engine.add("b", prompt_of(8, first=4), 4, "r")
+    engine.step()
+    assert [r.request_id for r in engine.scheduler.running] == ["a"]
+    engine.run()  # when a is over, s would be held back too and stands before r, but has nothing to do
+    assert engine.answers["a"] == answer(Q, 4)
+    assert engine.answers["b"] == answer(prompt_of(8, first=4), 4)
+    engine.add("session", [1], 1)  # its client has no more to say
+    engine.run()
+    assert not engine.scheduler.requests
+    check_blocks(engine.scheduler)
+
+
 POLICIES = ("program_fcfs", "pause_resume", "las", "plas", f"{__name__}:KeepsAll")
 ENGINES = {"overlap": st.booleans(), "num_slots": st.integers(1, 4), "max_batch_tokens": st.sampled_from((7, 64))}
 NUM_BLOCKS = st.one_of(st.integers(9, 30), st.sampled_from((60, 90)))  # the larger ones for those who hold programs back

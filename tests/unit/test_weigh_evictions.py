@@ -174,7 +174,8 @@ def test_the_simulator_spares_switches_as_engines_do_if_asked_to(tmp_path: Path)
         assert result.exit_code == 0, result.output
         scheduler = json.loads((tmp_path / "out").read_text())["config"]["engine"]["scheduler"]
         assert (scheduler["running_first"], scheduler["weigh_evictions"]) == (is_on, is_on)
-        assert PluginSettings().scheduler == SchedulerConfig(running_first=True, weigh_evictions=True)
+        rules = PluginSettings().scheduler
+        assert (rules.running_first, rules.weigh_evictions) == (True, True)
 
 
 def test_the_pace_of_prompts_is_what_they_add_to_a_step() -> None:

@@ -51,13 +51,15 @@ def simulate(
         _DEFAULT.policies
     ),
     quanta: Annotated[
-        str | None, typer.Option(metavar="S,…", help="Quantum of each level, in seconds. Default: 1,2,4,8,16,32.")
+        str | None,
+        typer.Option(metavar="S,…", help="Quantum of each level, in seconds. Default: 1,2,4,8,16,32; plug-in: to 512."),
     ] = None,
     starvation_ratio: Annotated[
         float | None, typer.Option(min=0, help="Promote a call once waiting is this many times service; 0: never. Default: 20.")
     ] = None,
     plugin_rules: Annotated[
-        bool, typer.Option("--plugin-rules", help="Spare switches as the vLLM plug-in does: running_first, weigh_evictions.")
+        bool,
+        typer.Option("--plugin-rules", help="The vLLM plug-in's settings: quanta to 512 s, running_first, weigh_evictions."),
     ] = False,
     balancer: Annotated[
         str, typer.Option(metavar="B,…", help=f"{', '.join(BALANCERS.names)}, or module:Class; NAME+option=value sets one.")

@@ -19,6 +19,7 @@ class EngineBlocks:
         self._scheduler = scheduler
         self._manager = scheduler.kv_cache_manager
         self._pool = self._manager.block_pool
+        self.num_groups: int = self._manager.num_kv_cache_groups
         self.watermark_blocks: int = self._manager.watermark_blocks  # kept free when calls are admitted beside others
 
     @property
@@ -55,6 +56,14 @@ class EngineBlocks:
             prefill_end=max(request.num_prompt_tokens, request.num_tokens - 1),
         )
         return int(num_blocks)
+
+    def most_needed(self, call_id: str) -> int:
+        """An upper bound of `blocks_needed` for a call that runs, at little cost unless it is in the middle of its prompt.
+
+        Once the last of its prompt is scheduled it holds blocks for all tokens but the next.
+        """
+        is_in_prompt = self._scheduler.requests[call_id].is_prefill_chunk
+        return self.blocks_needed(call_id) if is_in_prompt else self.num_groups
 
     def blocks_of(self, call_id: str) -> Sequence[int]:
         """The blocks that the call holds, of all KV groups, without vLLM's placeholder."""

@@ -99,6 +99,7 @@ HOOKS = (
         owner="Request",
         has=(
             "drop_stale_output",
+            "is_prefill_chunk",
             "lora_request",
             "max_tokens",
             "num_computed_tokens",

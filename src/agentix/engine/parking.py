@@ -7,7 +7,7 @@ preemption: it loses its blocks, and the prefix cache (or a KV connector) brings
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from agentix.core.events import CallPreempted, CallStarted, Event
 from agentix.core.scheduler import Scheduler
 from agentix.engine.blocks import EngineBlocks
 from agentix.engine.pace import PrefillPace
-from agentix.engine.room import EngineRoom, Gate, QuickRoom
+from agentix.engine.room import Change, EngineRoom, Gate, change_quickly
 
 logger = init_logger(f"vllm.{__name__}")
 
@@ -57,11 +57,10 @@ class Parking:
         self._num_states = num_states
         self._keeps_kv = scheduler.settings.preemption != "recompute"  # else whoever is parked is evicted at once
         self._num_slots: int = scheduler.max_num_active_reqs
-        self._num_groups: int = scheduler.kv_cache_manager.num_kv_cache_groups
         self._blocks = EngineBlocks(scheduler)
         self._new: dict[str, int] = {}  # calls that run and have not yielded: their tokens of output when they came
         self._told: ParkingCounts | None = None  # what the engine's log says of the counts
-        self._overdue: set[str] = set()  # those of them that run although others were chosen
+        self._overdue: Set[str] = set()  # those of them that run although others were chosen
 
     def arrange(self, now: float) -> None:
         """Before a step: park, evict and resume, and tell vLLM how many calls it may run."""
@@ -108,51 +107,57 @@ class Parking:
         if self.parked or len(scheduler.requests) > self._num_slots:
             return False
         waiting = [r.request_id for queue in (scheduler.waiting, scheduler.kv_holding_waiting) for r in queue]
-        return self._blocks.num_free_blocks >= len(scheduler.running) * self._num_groups + self._num_needed(waiting)
+        num_needed = self._num_growing(len(scheduler.running)) + sum(map(self._blocks.blocks_needed, waiting))
+        return self._blocks.num_free_blocks >= num_needed
 
     def _may_grow_short(self) -> bool:
         """Whether the running calls may now need blocks that parked ones hold."""
         if not self.parked:
             return False
-        return self._blocks.num_free_blocks < self._num_slots * self._num_groups + self._num_needed(())
+        return self._blocks.num_free_blocks < self._num_growing(self._num_slots)
 
-    def _num_needed(self, call_ids: Iterable[str]) -> int:
-        """Blocks that these calls and those that still compute their prompts need."""
-        return sum(self._blocks.blocks_needed(call_id) for call_id in (*self._new, *call_ids))
+    def _num_growing(self, num_running: int) -> int:
+        """Blocks that so many running calls need at most for their next tokens, and those among them for their prompts."""
+        return num_running * self._blocks.num_groups + sum(map(self._blocks.most_needed, self._new))
 
     def _choose(self, now: float) -> None:
-        running = {request.request_id: request for request in self._scheduler.running}
-        staying = running.keys() & self._new.keys()
-        gate = Gate(self._scheduler)
-        chosen, victims, is_short = self._batch(now, gate, running.keys(), staying)
-        for call_id in sorted(running.keys() - chosen - staying, key=self._core.key):
-            self._park(running[call_id], now)
-        for call_id in victims if self._keeps_kv else sorted(self.parked.keys() - chosen, key=self._core.key):
+        running, gate = self._core.running, Gate(self._scheduler)
+        staying = running & self._new.keys()
+        change = self._change(now, gate, running, staying)
+        for call_id in change.leaving:
+            self._park(self._scheduler.requests[call_id], now)
+        victims = change.victims if self._keeps_kv else sorted(self.parked.keys() - set(change.coming), key=self._core.key)
+        for call_id in victims:
             self._evict(call_id, now)
-        entering = [c for c in chosen - running.keys() - self.parked.keys() if not gate.is_shut(c)]
-        have_resumed = [self._resume(c, now) for c in sorted(chosen & self.parked.keys(), key=self._core.key)]
+        entering = [c for c in change.coming if c not in self.parked and not gate.is_shut(c)]
+        have_resumed = [self._resume(c, now) for c in change.coming if c in self.parked]
         self._limit(entering, gate, now)
-        self._overdue = staying - chosen
-        is_final = not (entering or is_short or gate.is_expecting or self._core.policy.reranks)
+        self._overdue = change.overdue
+        is_final = not (entering or change.is_short or gate.is_expecting or self._core.policy.reranks)
         self.is_settled = is_final and all(have_resumed)
 
-    def _batch(self, now: float, gate: Gate, running: Set[str], staying: Set[str]) -> tuple[set[str], list[str], bool]:
-        """The calls that shall run; those that have to give up their blocks for them; whether somebody still lacks blocks."""
+    def _change(self, now: float, gate: Gate, running: Set[str], staying: Set[str]) -> Change:
+        """Who goes and who comes, by the core's order."""
         scheduler, core, parked = self._scheduler, self._core, self.parked.keys()
         # Sessions that wait for their clients keep their slots; one that was parked meanwhile takes none from a running call.
         num_slots = max(self._num_slots - scheduler.num_waiting_for_streaming_input, len(running))
-        quick = QuickRoom(gate, self._blocks, num_slots, staying=staying, parked=parked, num_groups=self._num_groups)
-        chosen = set(core.select(now, quick))
-        if not quick.is_short:
-            return chosen, [], False
-        block_cost_s = self.pace.s_per_token * scheduler.block_size / self._num_groups
+        quick = change_quickly(gate, self._blocks, core, now, num_slots, staying=staying, parked=self.parked)
+        if quick is not None:
+            return quick
         holders = (running - staying) | parked
+        block_cost_s = self.pace.s_per_token * scheduler.block_size / self._blocks.num_groups
         room = EngineRoom(gate, self._blocks, core, num_slots, staying=staying, holders=holders, block_cost_s=block_cost_s)
         chosen = set(core.select(now, room))
         # Calls after one that waits in vain for blocks may go on with those that they hold.
         holding = {r.request_id for r in scheduler.kv_holding_waiting if not gate.is_shut(r.request_id)}
         chosen.update(room.take_holders((running | parked | holding) - chosen))
-        return chosen, room.victims, room.is_short
+        return Change(
+            leaving=sorted(running - chosen - staying, key=core.key),
+            coming=sorted(chosen - running, key=core.key),
+            overdue=staying - chosen,
+            victims=room.victims,
+            is_short=room.is_short,
+        )
 
     def _park(self, request: Any, now: float) -> None:
         self._scheduler.running.remove(request)

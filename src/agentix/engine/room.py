@@ -1,8 +1,9 @@
-"""What fits a batch of vLLM: two answers to the core's question, a quick one while blocks are plentiful and the exact one."""
+"""What fits a batch of vLLM: a quick answer while blocks are plentiful, and the exact one."""
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Container, Sequence, Set
+from dataclasses import dataclass
 from typing import Any
 
 from vllm.v1.request import RequestStatus
@@ -43,44 +44,58 @@ class Gate:
         return is_shut
 
 
-class QuickRoom:
-    """Slots, and blocks by an upper bound: the next token of a call that holds its others needs a block per KV group at most.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What a choice of a batch changes.
 
-    A batch that fits by this count fits by the exact one and comes out the same; if not, `is_short` says so.
+    leaving   running calls that stand aside, best first
+    coming    waiting calls that shall run, best first; some may turn out not to be ready
+    overdue   running calls that stay because they have not yielded, although others were chosen
+    victims   calls that lose their blocks
+    is_short  blocks were too few for some call
     """
 
-    def __init__(
-        self, gate: Gate, blocks: EngineBlocks, num_slots: int, *, staying: Set[str], parked: Set[str], num_groups: int
-    ) -> None:
-        self._gate = gate
-        self._blocks = blocks
-        self._staying = staying
-        self._parked = parked
-        self._num_groups = num_groups
-        self._num_slots = num_slots - len(staying)
-        needed = sum(blocks.blocks_needed(call_id) for call_id in staying)
-        self._num_free = blocks.num_free_blocks - needed - blocks.watermark_blocks
-        self.is_short = self._num_free < 0
+    leaving: Sequence[str]
+    coming: Sequence[str]
+    overdue: Set[str]
+    victims: Sequence[str] = ()
+    is_short: bool = False
 
-    def take(self, call: CallRow) -> bool:
-        """Reserve a slot and blocks; calls that cannot run now need neither."""
-        call_id = call.call_id
-        if call_id in self._staying:
-            return True
-        if self._num_slots <= 0:
-            return False
-        if call.running or call_id in self._parked:  # the commonest by far
-            needed = self._num_groups
-        elif self._gate.is_shut(call_id):
-            return True
-        else:
-            needed = self._blocks.blocks_needed(call_id)
-        if needed > self._num_free:
-            self.is_short = True
-            return False
-        self._num_free -= needed
-        self._num_slots -= 1
-        return True
+
+def change_quickly(
+    gate: Gate, blocks: EngineBlocks, core: Scheduler, now: float, num_slots: int, *, staying: Set[str], parked: Container[str]
+) -> Change | None:
+    """The change if blocks suffice by an upper bound, without a look at the calls that go on running; None if they may not.
+
+    The bound: the next token of a call that holds its others needs a block per KV group at most. A batch that fits by it
+    fits by the exact count and comes out the same. The best that wait take the free slots, and then those of the worst that
+    run, as long as they stand before them; what is left are the first of the order, as many as there are slots.
+    """
+    leaving: list[str] = []
+    coming: list[str] = []
+    num_free_slots, num_needed = num_slots - len(core.running), 0
+    movable = (call_id for call_id in core.running_worst_first() if call_id not in staying)
+    worst, refused = next(movable, None), None
+    for call_id in core.contenders(now):
+        if num_free_slots <= 0 and (worst is None or core.key(worst) < core.key(call_id)):
+            refused = call_id
+            break
+        if call_id not in parked and gate.is_shut(call_id):
+            continue
+        if num_free_slots > 0:
+            num_free_slots -= 1
+        elif worst is not None:
+            leaving.append(worst)
+            worst = next(movable, None)
+        coming.append(call_id)
+        num_needed += blocks.num_groups if call_id in parked else blocks.blocks_needed(call_id)
+    num_going_on = len(core.running) - len(staying) - len(leaving)
+    num_needed += num_going_on * blocks.num_groups + sum(map(blocks.most_needed, staying))
+    if num_needed + blocks.watermark_blocks > blocks.num_free_blocks:
+        return None
+    left_out = min((core.key(call_id) for call_id in (*leaving[-1:], refused) if call_id is not None), default=None)
+    overdue = {call_id for call_id in staying if left_out is not None and left_out < core.key(call_id)}
+    return Change(leaving=leaving[::-1], coming=coming, overdue=overdue)
 
 
 class EngineRoom(Room):

@@ -76,7 +76,9 @@ class ProgramScheduler(AsyncScheduler):  # type: ignore[misc]  # vLLM is not typ
         super().__init__(*args, **kwargs)
         self.settings = PluginSettings.find(self.vllm_config.additional_config, os.environ)
         self.programs = ProcessTable()
-        self.core = Scheduler(self.settings.scheduler, self.programs, capacity_tokens=kv_capacity_tokens(self))
+        self.core = Scheduler(
+            self.settings.scheduler, self.programs, capacity_tokens=kv_capacity_tokens(self), is_ready=self._is_ready
+        )
         refuse_clairvoyant(self.core.policy)
         self.policy = SchedulingPolicy.PRIORITY
         self.waiting = ProgramQueue(self.core.key, self._is_held)
@@ -162,8 +164,7 @@ class ProgramScheduler(AsyncScheduler):  # type: ignore[misc]  # vLLM is not typ
             self._log_step(step, started_s, now)
             if self._parking is not None:
                 self._parking.pace.note(now - started_s, num_calls=len(step.call_ids), num_tokens=step.num_tokens)
-            calls = self.programs.calls
-            active = tuple([c for c in step.call_ids if c in calls])
+            active = tuple(filter(self.programs.calls.__contains__, step.call_ids))
             self._apply(StepCompleted(now=now, duration_s=now - started_s, call_ids=active))
         outputs = super().update_from_output(scheduler_output, model_runner_output)
         if self._parking is not None:
@@ -264,6 +265,10 @@ class ProgramScheduler(AsyncScheduler):  # type: ignore[misc]  # vLLM is not typ
     def _is_held(self, call_id: str) -> bool:
         """Whether the call waits because its program is held back."""
         return not self.core.holding.passes(self.programs.calls[call_id])
+
+    def _is_ready(self, call_id: str) -> bool:
+        """Whether the call would run if it were let: a streaming-input session waits for its client."""
+        return bool(self.requests[call_id].status != RequestStatus.WAITING_FOR_STREAMING_REQ)
 
     def _reposition(self, call_id: str) -> None:
         """The call may have another place now in the queue where it waits, if it does."""

@@ -11,6 +11,9 @@ from agentix.core.config import SchedulerConfig
 from agentix.core.errors import ConfigError
 
 SETTINGS_VARIABLE = "AGENTIX_PLUGIN"
+# What engines do beyond the core's defaults. Ten quanta that double reach from calls of a second, on a GPU, to programs that
+# keep a slow engine busy for a quarter of an hour: with six, which end at a minute, long programs would be told apart no more.
+_ENGINE_RULES = {"running_first": True, "weigh_evictions": True, "quanta_s": tuple(float(2**i) for i in range(10))}
 PREEMPTIONS = ("none", "park", "recompute")
 
 
@@ -18,9 +21,9 @@ PREEMPTIONS = ("none", "park", "recompute")
 class PluginSettings:
     """How the plug-in schedules one engine.
 
-    scheduler        the core's settings: policy, quanta_s, starvation_ratio, and two that are on unless switched off:
-                     running_first (no call is preempted for one of its own level) and weigh_evictions (a call takes KV
-                     blocks of others only if that is worth it)
+    scheduler        the core's settings: policy, quanta_s (here 1, 2, 4 … 512 s by default), starvation_ratio, and two that are
+                     on unless switched off: running_first (no call is preempted for one of its own level) and
+                     weigh_evictions (a call takes KV blocks of others only if that is worth it)
     decision_log     file to which every event and the decisions on it are appended as JSON lines; None: no log
     step_log         file to which the work and the duration of every step are appended as JSON lines; None: no log
     preemption       of a running call when a better one waits: "park" it (its KV stays until it is needed), "recompute" (its
@@ -30,7 +33,7 @@ class PluginSettings:
                      a gateway bring their totals along and lose nothing by it
     """
 
-    scheduler: SchedulerConfig = field(default_factory=lambda: SchedulerConfig(running_first=True, weigh_evictions=True))
+    scheduler: SchedulerConfig = field(default_factory=lambda: SchedulerConfig.from_mapping(_ENGINE_RULES))
     decision_log: str | None = None
     step_log: str | None = None
     preemption: str = "none"
@@ -72,7 +75,7 @@ class PluginSettings:
         if not isinstance(program_idle_s, int | float) or not program_idle_s > 0:
             raise ConfigError(f"program_idle_s must be a positive number of seconds, not {program_idle_s!r}")
         return cls(
-            scheduler=SchedulerConfig.from_mapping({"running_first": True, "weigh_evictions": True, **rest}),
+            scheduler=SchedulerConfig.from_mapping({**_ENGINE_RULES, **rest}),
             preemption=preemption,
             program_idle_s=float(program_idle_s),
             **logs,
