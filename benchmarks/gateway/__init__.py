@@ -1,0 +1,1 @@
+"""What the gateway costs: latency, calls, chunks and memory, beside no gateway and beside others'."""
