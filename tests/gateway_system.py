@@ -14,6 +14,7 @@ from starlette.applications import Starlette
 
 from agentix.core import ProcessTable
 from agentix.gateway import EngineTarget, GatewayConfig, create_app
+from agentix.gateway.observer import Observer
 from fake_engine import served
 
 CHAT = {"model": "fake", "messages": [{"role": "user", "content": "hi"}]}
@@ -53,12 +54,14 @@ class System:
 
 
 @asynccontextmanager
-async def gateway(*engines: Any, plugin: bool = False, extra: tuple[str, ...] = (), **config: Any) -> AsyncIterator[System]:
+async def gateway(
+    *engines: Any, plugin: bool = False, extra: tuple[str, ...] = (), observers: tuple[Observer, ...] = (), **config: Any
+) -> AsyncIterator[System]:
     """A gateway in front of the servers at `extra` and of `engines` (each with an ASGI `app`), as e0, e1, …"""
     async with AsyncExitStack() as stack:
         urls = [*extra, *[await stack.enter_async_context(served(e.app)) for e in engines]]
         targets = tuple(EngineTarget(engine_id=f"e{i}", url=u, plugin=plugin) for i, u in enumerate(urls))
-        app = create_app(GatewayConfig(engines=targets, **{"health_period_s": 0.05, **config}))
+        app = create_app(GatewayConfig(engines=targets, **{"health_period_s": 0.05, **config}), observers=observers)
         url = await stack.enter_async_context(served(app))
         client = await stack.enter_async_context(httpx2.AsyncClient(base_url=url, trust_env=False))
         yield System(client, url, list(engines), app)

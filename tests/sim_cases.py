@@ -18,7 +18,8 @@ from agentix.cost.step import Step, StepCostModel, UnitCost
 from agentix.metrics import ProgramRecord
 from agentix.sim.config import PREEMPTIONS, EngineConfig
 from agentix.sim.engine import ModelledEngine
-from agentix.sim.simulation import ControlEvent, EngineFails, EngineJoins, Simulation
+from agentix.sim.events import ControlEvent, EngineFails, EngineJoins
+from agentix.sim.simulation import Simulation
 from agentix.workload import Call, Program
 
 BLOCK_SIZE = 4

@@ -15,7 +15,8 @@ from agentix.core.events import CallPreempted, CallStarted, Event, log_line, to_
 from agentix.cost import UnitCost
 from agentix.metrics import CallRecord
 from agentix.sim.config import EngineConfig, EngineCounts
-from agentix.sim.simulation import ControlEvent, Simulation
+from agentix.sim.events import ControlEvent
+from agentix.sim.simulation import Simulation
 from agentix.workload import Call, Program
 from sim_cases import swap_cost
 
@@ -43,6 +44,7 @@ class Played:
         weigh_evictions: bool = False,
         balancer: str = "least_used",
         num_engines: int = 1,
+        max_programs: int | None = None,
         **options: Any,
     ) -> None:
         self.events: list[Event] = []
@@ -59,6 +61,7 @@ class Played:
             cost=UnitCost(),
             balancer=make_balancer(balancer),
             num_engines=num_engines,
+            max_programs=max_programs,
             swap_cost=swap_cost,
             control=control,
             on_decision=self._note,

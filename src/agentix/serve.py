@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
+import os
 import signal
 import socket
+import ssl
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -20,7 +23,11 @@ from agentix.engine.launcher import EngineOptions, LocalEngine, start_engines, s
 from agentix.engine.model import resolve_model
 from agentix.engine.settings import PluginSettings
 from agentix.gateway import EngineTarget, GatewayConfig, create_app
+from agentix.gateway.admission_settings import AdmissionSettings
+from agentix.gateway.observer import Observer
 from agentix.gateway.server import serving
+from agentix.gateway.tenants import Tenants
+from agentix.gateway.tenants_file import KEY_VARIABLE, load_tenants
 
 _WATCH_S = 0.5
 
@@ -33,6 +40,14 @@ class ServeOptions:
     plugin                settings for the engines we start; None: stock vLLM, without program scheduling
     decision_log          directory for one decision log per engine
     vllm_args             passed on to vLLM
+    engine_key_env        environment variable with the API key of the servers at `engine_urls`
+    tenants_file          who may call, and how much; None: whoever has the key in AGENTIX_API_KEY, or everybody
+    insecure              be open to everybody also beyond this machine
+    cors_origins          web pages of these origins may read answers
+    tls                   files of the gateway's certificate and private key
+    more_engines          others that run already, each with settings of its own
+    observers             who is told how every call fares
+    admission             how the gateway holds calls that engines have no room for, and in which order it sends them
     """
 
     model: str | None = None
@@ -45,15 +60,26 @@ class ServeOptions:
     decision_log: Path | None = None
     vllm_args: tuple[str, ...] = ()
     start_timeout_s: float = 600.0
+    engine_key_env: str = ""
+    tenants_file: Path | None = None
+    insecure: bool = False
+    cors_origins: tuple[str, ...] = ()
+    tls: tuple[Path, Path] | None = None
+    more_engines: tuple[EngineTarget, ...] = ()
+    observers: tuple[Observer, ...] = ()
+    admission: AdmissionSettings = field(default_factory=AdmissionSettings)
 
     def __post_init__(self) -> None:
-        if (self.model is None) == (not self.engine_urls):
+        if (self.model and self.engine_urls) or not (self.model or self.engine_urls or self.more_engines):
             raise ConfigError("give either a MODEL to start engines for, or --engine-url of servers that already run")
         ours = (self.num_engines, self.plugin, self.decision_log, self.vllm_args)
         if self.engine_urls and ours != (1, PluginSettings(), None, ()):
-            raise ConfigError("policy, engines, decision-log and vLLM's options are for engines that agentix starts itself")
+            options = "preemption, stock, engines, decision-log and vLLM's options"
+            raise ConfigError(f"{options} are for engines that agentix starts itself")
         if self.num_engines < 1:
             raise ConfigError(f"the number of engines must be at least 1, not {self.num_engines}")
+        if self.engine_key_env and not self.engine_urls:
+            raise ConfigError("an engine's key is for servers that already run (--engine-url)")
         make_balancer(self.balancer)
         if self.plugin is not None:
             refuse_clairvoyant(make_policy(self.plugin.scheduler))
@@ -94,6 +120,7 @@ async def serve(options: ServeOptions, *, on_progress: Callable[[str], None], on
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signum != signal.SIGHUP or signal.getsignal(signum) != signal.SIG_IGN:  # nohup
             loop.add_signal_handler(signum, interrupt)
+    tenants = _load_access(options)
     listener = _bind(options.host, options.port)
     engines: list[LocalEngine] = []
     log_dir = state_dir() if options.model else None
@@ -101,7 +128,7 @@ async def serve(options: ServeOptions, *, on_progress: Callable[[str], None], on
         if options.model:
             engines = await _start_local(options, options.model, log_dir, on_progress)
         targets = _targets(options, engines)
-        await _serve_gateway(options, targets, engines, listener, log_dir, on_ready)
+        await _serve_gateway(options, targets, engines, listener, log_dir, on_ready, tenants)
     except asyncio.CancelledError:
         if not stopped.is_set():
             raise
@@ -110,6 +137,30 @@ async def serve(options: ServeOptions, *, on_progress: Callable[[str], None], on
         if engines:
             on_progress("stopping engines")
         await stop(engines)
+
+
+def _load_access(options: ServeOptions) -> Tenants:
+    """Who may call. Raises ConfigError for bad files, and for a gateway that would be open to a whole network."""
+    tenants = load_tenants(options.tenants_file, os.environ)
+    if tenants.is_open and not options.insecure and not _is_loopback(options.host):
+        raise ConfigError(
+            f"on {options.host} everybody who reaches this machine could call: give --tenants FILE, a key in {KEY_VARIABLE}, "
+            "or --insecure if that is meant"
+        )
+    if options.tls is not None:
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(*options.tls)
+        except OSError as error:  # SSLError is one
+            raise ConfigError(f"cannot use {options.tls[0]} with the key {options.tls[1]} for TLS: {error}") from None
+    return tenants
+
+
+def _is_loopback(host: str) -> bool:
+    """Whether only this machine reaches it. Another name than localhost may stand for any address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _bind(host: str, port: int) -> socket.socket:
@@ -157,8 +208,11 @@ def _plugin_settings(options: ServeOptions, engine_id: str) -> dict[str, Any] | 
 
 def _targets(options: ServeOptions, engines: list[LocalEngine]) -> tuple[EngineTarget, ...]:
     ours = [EngineTarget(engine_id=e.engine_id, url=e.url, plugin=options.plugin is not None) for e in engines]
-    theirs = [EngineTarget(engine_id=f"engine-{i}", url=url) for i, url in enumerate(options.engine_urls)]
-    return (*ours, *theirs)
+    theirs = [
+        EngineTarget(engine_id=f"engine-{i}", url=url, api_key_env=options.engine_key_env)
+        for i, url in enumerate(options.engine_urls)
+    ]
+    return (*ours, *theirs, *options.more_engines)
 
 
 async def _serve_gateway(
@@ -168,14 +222,22 @@ async def _serve_gateway(
     listener: socket.socket,
     log_dir: Path | None,
     on_ready: Callable[[Ready], None],
+    tenants: Tenants,
 ) -> None:
     """Serve until cancelled, or until the last local engine has died."""
-    app = create_app(GatewayConfig(engines=targets, balancer=options.balancer))
-    async with serving(app, listener) as server:
+    config = GatewayConfig(
+        engines=targets,
+        balancer=options.balancer,
+        tenants=tenants,
+        cors_origins=options.cors_origins,
+        admission=options.admission,
+    )
+    app = create_app(config, observers=options.observers)
+    async with serving(app, listener, tls=options.tls) as server:
         host, port = listener.getsockname()[:2]
-        shown = f"[{host}]" if ":" in host else host
+        scheme, shown = "https" if options.tls else "http", f"[{host}]" if ":" in host else host
         model = options.model or await _first_model(targets)
-        on_ready(Ready(url=f"http://{shown}:{port}/v1", model=model, engines=targets, log_dir=log_dir))
+        on_ready(Ready(url=f"{scheme}://{shown}:{port}/v1", model=model, engines=targets, log_dir=log_dir))
         while not server.done():
             await asyncio.sleep(_WATCH_S)
             if engines and all(e.poll() is not None for e in engines):
@@ -187,5 +249,5 @@ async def _first_model(targets: tuple[EngineTarget, ...]) -> str:
     async with httpx2.AsyncClient(trust_env=False, timeout=3.0) as client:
         for target in targets:
             with suppress(httpx2.HTTPError, ValueError, KeyError, IndexError, TypeError):
-                return str((await client.get(f"{target.url}/v1/models")).json()["data"][0]["id"])
+                return str((await client.get(f"{target.url}/v1/models", headers=target.credentials())).json()["data"][0]["id"])
     return "MODEL"

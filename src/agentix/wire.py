@@ -13,6 +13,8 @@ THREAD_HEADER = "x-agentix-thread"
 PARENT_HEADER = "x-agentix-parent"
 CALL_HEADER = "x-agentix-call"
 ENGINE_HEADER = "x-agentix-engine"
+QUEUE_MS_HEADER = "x-agentix-queue-ms"
+LEVEL_HEADER = "x-agentix-level"
 SESSION_HEADER = "x-session-id"
 PRIORITY_HEADER = "x-vllm-priority"
 REQUEST_ID_HEADER = "x-request-id"
@@ -23,7 +25,9 @@ _XARGS = {
     "waiting_s": "agentix_waiting_s",
     "critical_path_s": "agentix_critical_path_s",
     "path_s": "agentix_path_s",
+    "weight": "agentix_weight",
 }
+TOTALS_XARGS = frozenset(_XARGS.values())
 _CLASS_XARG = "agentix_class"
 LAST_CALL_XARG = "agentix_last_call"
 
@@ -31,6 +35,8 @@ LAST_CALL_XARG = "agentix_last_call"
 def attained_to_xargs(attained: Attained) -> dict[str, float | str]:
     """What a gateway adds to a call's `vllm_xargs` for an engine with the plug-in."""
     values = {key: getattr(attained, field) for field, key in _XARGS.items()} | {_CLASS_XARG: attained.program_class or None}
+    if attained.weight == 1.0:
+        values[_XARGS["weight"]] = None  # an engine takes it for granted
     return {key: value for key, value in values.items() if value is not None}
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import json
 import os
+import shutil
 import signal
 import socket
+import ssl
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,6 +20,10 @@ from typing import Any
 import httpx2
 import psutil
 import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 import agentix.serve
 from agentix.core import ConfigError
@@ -156,8 +163,10 @@ async def test_a_taken_port_is_an_error_before_anything_starts() -> None:
         (("m", "--policy", "nope"), f"unknown policy 'nope'; known: {', '.join(POLICIES.names)}, your_module:YourClass"),
         (("m", "--policy", "srpt"), "needs knowledge of the future"),
         (("m", "--policy", "no_module:X"), "No module named 'no_module'"),
-        (("--engine-url", "http://x", "--policy", "fcfs"), "are for engines that agentix starts"),
+        (("--engine-url", "http://x", "--preemption", "park"), "are for engines that agentix starts"),
         (("--engine-url", "http://x", "--stock"), "are for engines that agentix starts"),
+        (("--engine-url", "http://x", "--policy", "srpt"), "needs knowledge of the future"),
+        (("--engine-url", "http://x", "--tier", "3"), "tier must be one of auto, 0, 1, 2, not '3'"),
         (("m", "--balancer", "nope"), "unknown balancer 'nope'"),
         (("m", "--quanta", "1,x"), "quanta_s"),
         (("m", "--quanta", "0"), "positive"),
@@ -188,3 +197,76 @@ async def test_an_engine_that_dies_while_starting_is_explained_and_leaves_nothin
     assert "config.json" in stderr.decode()
     assert family
     assert psutil.wait_procs(list(family), timeout=10)[1] == []
+
+
+async def test_it_does_not_open_itself_to_a_network_without_keys() -> None:
+    status, stderr = await failure("--engine-url", "http://127.0.0.1:1", "--host", "0.0.0.0", "--port", "0")
+    assert status == 2
+    assert "on 0.0.0.0 everybody who reaches this machine could call: give --tenants FILE" in stderr
+    assert "--insecure" in stderr
+
+
+async def test_with_a_tenants_file_it_wants_keys(tmp_path: Path) -> None:
+    key = "agx-" + "0123456789" * 4
+    file = tmp_path / "tenants.toml"
+    file.write_text(f'[tenant.acme]\nkeys_sha256 = ["{hashlib.sha256(key.encode()).hexdigest()}"]\n')
+    options = ("--tenants", str(file), "--host", "0.0.0.0")
+    async with served(FakeEngine().app) as url, serving("--engine-url", url, *options) as (_, ready):
+        port = httpx2.URL(ready["url"]).port
+        async with httpx2.AsyncClient(trust_env=False, base_url=f"http://127.0.0.1:{port}") as client:
+            for headers, status in (({}, 401), ({"Authorization": f"Bearer {key}"}, 200)):
+                answer = await client.post("/v1/chat/completions", json={"messages": []}, headers=headers)
+                assert answer.status_code == status
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="a certificate is made with openssl")
+async def test_it_speaks_tls(tmp_path: Path) -> None:
+    made = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout key.pem -out cert.pem -subj /CN=localhost"
+    names = ["-addext", "subjectAltName=IP:127.0.0.1"]
+    openssl = await asyncio.create_subprocess_exec(
+        "openssl", *made.split(), *names, cwd=tmp_path, stderr=asyncio.subprocess.DEVNULL
+    )
+    assert await openssl.wait() == 0
+    options = ("--tls-cert", str(tmp_path / "cert.pem"), "--tls-key", str(tmp_path / "key.pem"))
+    async with served(FakeEngine().app) as url, serving("--engine-url", url, *options) as (_, ready):
+        assert ready["url"].startswith("https://127.0.0.1:")
+        context = ssl.create_default_context(cafile=str(tmp_path / "cert.pem"))
+        async with httpx2.AsyncClient(trust_env=False, verify=context) as client:
+            answer = await client.post(f"{ready['url']}/chat/completions", json={"messages": []})
+            assert answer.json()["choices"][0]["message"]["content"] == "héllo"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--tenants", "none.toml"), "cannot read the tenants file none.toml"),
+        (("--tls-cert", "c.pem"), "--tls-cert and --tls-key go together"),
+        (("--tls-cert", "c.pem", "--tls-key", "k.pem"), "cannot use c.pem with the key k.pem for TLS"),
+        (("--engine-key-env", "NO_SUCH_KEY"), "the environment variable 'NO_SUCH_KEY' (its key) is not set"),
+    ],
+)
+async def test_bad_access_settings_are_named(options: tuple[str, ...], message: str, tmp_path: Path) -> None:
+    status, stderr = await failure("--engine-url", "http://127.0.0.1:1", "--port", "0", *options, cwd=tmp_path)
+    assert (status, message in stderr, "Traceback" in stderr) == (2, True, False), stderr
+
+
+async def test_every_call_is_a_line_of_json_if_asked_for_and_traces_go_to_a_collector() -> None:
+    collected = asyncio.Event()
+
+    async def collect(request: Request) -> Response:
+        if b"invoke_agent" in await request.body():  # the program's own span, exported when it is over
+            collected.set()
+        return Response()
+
+    collector = Starlette(routes=[Route("/v1/traces", collect, methods=["POST"])])
+    async with served(FakeEngine().app) as url, served(collector) as otlp:
+        options = ("--engine-url", url, "--log-calls", "--log-format", "json", "--otlp-endpoint", otlp)
+        async with serving(*options) as (process, ready), httpx2.AsyncClient(trust_env=False) as client:
+            await client.post(f"{ready['url']}/chat/completions", json={"messages": []}, headers={"X-Session-ID": "p"})
+            assert process.stderr is not None
+            line = json.loads(await process.stderr.readline())
+            assert (line["logger"], line["program"], line["engine"]) == ("agentix.calls", "p", "engine-0")
+            assert (line["outcome"], line["output_tokens"]) == ("finished", 3)
+            process.send_signal(signal.SIGTERM)
+            assert await process.wait() == 0
+            await collected.wait()

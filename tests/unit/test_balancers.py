@@ -88,16 +88,14 @@ def test_the_threshold_of_affinity_can_be_set(balancer: LoadBalancer) -> None:
 
 
 def test_an_unknown_balancer_is_an_error_that_lists_those_that_exist() -> None:
-    with pytest.raises(
-        ConfigError, match=r"unknown balancer 'best'.*least_used, power_of_two, prefix_aware, program_affinity, round_robin"
-    ):
+    with pytest.raises(ConfigError, match=r"unknown balancer 'best'.*least_used, power_of_two, .*round_robin, session_hash"):
         make_balancer("best")
 
 
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("program_affinity+long=9", r"unknown option of balancer 'program_affinity' 'long'; known: long_prompt_tokens"),
+        ("program_affinity+long=9", r"unknown option of balancer 'program_affinity' 'long'; known: long_prompt_tokens, min"),
         ("program_affinity+long_prompt_tokens=many", r"long_prompt_tokens must be a number, not 'many'"),
         ("program_affinity+long_prompt_tokens", r"long_prompt_tokens must be a number, not ''"),
         ("program_affinity+long_prompt_tokens=-1", r"long_prompt_tokens must not be negative: -1"),
@@ -180,3 +178,27 @@ def test_prefix_aware_is_least_used_where_caches_are_unknown() -> None:
     balancer = make_balancer("prefix_aware")
     assert balancer.uses_cached_tokens
     assert balancer.route(1000, at_home("e0"), cached((3, None), (0, None), (2, None))).engine_ids == ("e1", "e2", "e0")
+
+
+def hashed_to(num_programs: int, engine_ids: tuple[str, ...]) -> dict[str, str]:
+    """The engine of each program under `session_hash`."""
+    views = [EngineView(engine_id=engine_id) for engine_id in engine_ids]
+    rows = [ProgramRow(program_id=f"p{n}", started_s=0.0) for n in range(num_programs)]
+    return {row.program_id: make_balancer("session_hash").route(LONG, row, views).engine_ids[0] for row in rows}
+
+
+def test_session_hash_spreads_programs_evenly_whatever_the_load() -> None:
+    """1000 programs on each of three engines in the mean, with a standard deviation of 26."""
+    places = list(hashed_to(3000, ("e0", "e1", "e2")).values())
+    assert all(900 < places.count(engine_id) < 1100 for engine_id in ("e0", "e1", "e2"))
+    row = ProgramRow(program_id="p", started_s=0.0)
+    assert len({make_balancer("session_hash").route(SHORT, row, engines(n, 5, 5)).engine_ids for n in (0, 99)}) == 1
+
+
+def test_session_hash_moves_the_programs_of_an_engine_that_goes_and_no_others() -> None:
+    before, after = hashed_to(300, ("e0", "e1", "e2")), hashed_to(300, ("e2", "e0"))
+    assert all(after[program_id] == engine_id for program_id, engine_id in before.items() if engine_id != "e1")
+
+
+def test_session_hash_does_not_hash_what_it_does_not_know() -> None:
+    assert make_balancer("session_hash").route(LONG, None, engines(2, 0, 1)).engine_ids == ("e1", "e2", "e0")

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from agentix.core.events import Attained
 from agentix.gateway.accounting import Account, parse_json, read_account
 from agentix.gateway.apis import APIS
+from agentix.gateway.config import EngineTarget
 from agentix.gateway.events import EventStream
 from agentix.gateway.identity import Identity
 from agentix.gateway.prompt_length import PromptLength, tokens_by_rule
@@ -22,6 +23,7 @@ from agentix.wire import attained_from_xargs, attained_to_xargs
 from fake_engine import METRICS, USAGE, sse
 
 CHAT = APIS[0]
+ENGINE = EngineTarget(engine_id="e0", url="http://a")
 ACCOUNT = Account(service_s=2.0, waiting_s=0.25, prompt_tokens=7, output_tokens=3)
 USAGE_EVENT = sse({"choices": [], "usage": USAGE, "metrics": METRICS})
 STREAM = sse({"choices": [{"delta": {"content": 'a\n\n"usage": {'}}]}) + USAGE_EVENT + b"data: [DONE]\n\n"
@@ -136,7 +138,7 @@ def test_headers_of_the_engine_s_connection_stay_there() -> None:
     theirs = [(b"x-agentix-engine", b"of another gateway")]
     ours = [(b"x-agentix-program", "é".encode()), (b"x-agentix-call", b"c"), (b"x-agentix-engine", b"e0")]
     assert client_headers([*dropped, *kept, *theirs], Identity(program_id="é", call_id="c"), "c", "e0") == [*kept, *ours]
-    assert upstream_headers([*dropped, *kept], Identity(program_id="é", call_id="c"), "c#2") == [
+    assert upstream_headers([*dropped, *kept], ENGINE, Identity(program_id="é", call_id="c"), "c#2") == [
         *kept,
         *[(b"accept-encoding", b"identity"), (b"x-request-id", b"c#2"), (b"x-session-id", "é".encode())],
     ]

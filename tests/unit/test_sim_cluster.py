@@ -8,7 +8,8 @@ import pytest
 
 from agentix.core import ConfigError
 from agentix.core.events import CallArrived, CallFinished, StepCompleted
-from agentix.sim.simulation import ControlEvent, EngineFails, EngineJoins, NoEngine
+from agentix.sim.events import ControlEvent, EngineFails, EngineJoins
+from agentix.sim.simulation import NoEngine
 from agentix.workload import Call, Program
 from small_simulation import Played, one_call
 

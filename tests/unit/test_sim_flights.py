@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from agentix.core.events import StepCompleted
+from agentix.sim.events import EngineFails
 from agentix.sim.flight import Flight
-from agentix.sim.simulation import EngineFails
 from agentix.workload import Call, Program
 from small_simulation import Played, one_call
 

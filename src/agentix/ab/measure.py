@@ -24,6 +24,7 @@ from agentix.bench.target import Target, open_target
 from agentix.core.errors import AgentixError
 from agentix.engine.launcher import LocalEngine, start_engines, stop
 from agentix.gateway import EngineTarget, GatewayConfig, create_app
+from agentix.gateway.admission_settings import AdmissionSettings
 from agentix.gateway.server import serving
 from agentix.metrics import prefix_hit_rate
 from agentix.serve import EngineDied
@@ -62,7 +63,7 @@ async def measure(
         [engine] = await start_engines([options], on_progress=watch.phase, timeout_s=config.start_timeout_s, log_dir=log_dir)
         try:
             target = EngineTarget(engine_id=engine.engine_id, url=engine.url, plugin=case.arm.settings is not None)
-            async with serving(create_app(GatewayConfig(engines=(target,))), listener):
+            async with serving(create_app(GatewayConfig(engines=(target,), admission=AdmissionSettings(tier="2"))), listener):
                 return await _replay(bench, config, case, traces, engine, watch)
         finally:
             watch.phase("stopping the engine")

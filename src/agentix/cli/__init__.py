@@ -10,8 +10,12 @@ from agentix import __version__
 from agentix.cli.ab import ab
 from agentix.cli.bench import bench
 from agentix.cli.calibrate import calibrate
+from agentix.cli.engines import engines
+from agentix.cli.key import key
+from agentix.cli.offline import offline
 from agentix.cli.serve import serve
 from agentix.cli.simulate import simulate
+from agentix.cli.top import top
 from agentix.core.errors import AgentixError
 
 app = typer.Typer(
@@ -22,10 +26,14 @@ app = typer.Typer(
     help="Serving for LLM agents that schedules whole programs, not single requests.",
 )
 app.command("serve")(serve)
+app.command("key")(key)
+app.command("top")(top)
 app.command("bench")(bench)
+app.command("offline")(offline)
 app.command("simulate")(simulate)
 app.command("calibrate")(calibrate)
 app.command("ab")(ab)
+app.add_typer(engines, name="engines")
 
 
 @app.command("version")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,6 +14,7 @@ from rich.console import Console
 
 from agentix.cli.extras import require
 from agentix.core.balancers import BALANCERS
+from agentix.core.config import SchedulerConfig
 from agentix.core.errors import ConfigError
 from agentix.core.policies import POLICIES
 from agentix.engine.settings import PREEMPTIONS, PluginSettings
@@ -63,6 +65,39 @@ def serve(
         Path | None, typer.Option(help="Directory for JSON-lines logs of every scheduling event and decision.")
     ] = None,
     start_timeout: Annotated[float, typer.Option(min=1, help="Seconds an engine may take to become healthy.")] = 600.0,
+    engines_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="More servers, each with its own settings: see docs/gateway.md.")
+    ] = None,
+    engine_key_env: Annotated[
+        str, typer.Option(metavar="NAME", help="Environment variable with the API key of the servers at --engine-url.")
+    ] = "",
+    tenants: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Who may call, and how much: see docs/tenants.md and `agentix key`.")
+    ] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Listen beyond this machine although nobody needs a key.")
+    ] = False,
+    cors_origin: Annotated[
+        list[str] | None, typer.Option(metavar="ORIGIN", help="Web pages from there may read answers; * for all. Repeatable.")
+    ] = None,
+    tls_cert: Annotated[Path | None, typer.Option(metavar="FILE", help="Certificate, to speak HTTPS; with --tls-key.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="Private key of --tls-cert.")] = None,
+    log_format: Annotated[str, typer.Option(help="Of lines on standard error: text or json.")] = "text",
+    log_calls: Annotated[bool, typer.Option("--log-calls", help="A line for every call that is over.")] = False,
+    otlp_endpoint: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Send traces there (OpenTelemetry over HTTP); or set OTEL_EXPORTER_OTLP_ENDPOINT."),
+    ] = None,
+    tier: Annotated[
+        str, typer.Option(help="What engines order by themselves, auto, 0, 1, 2: see docs/gateway.md.")
+    ] = "auto",
+    max_concurrency: Annotated[
+        int | None, typer.Option(min=1, help="Calls that may be in one engine at a time; otherwise found out.")
+    ] = None,
+    max_hold: Annotated[
+        float, typer.Option(min=0.1, metavar="S", help="Seconds for which a call is held until its turn comes.")
+    ] = 600.0,
+    max_queue: Annotated[int, typer.Option(min=0, help="Calls that are held at a time.")] = 10_000,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON line when ready, nothing else.")] = False,
 ) -> None:
     """Start engines (or use running ones) and the gateway in front of them. Ctrl-C stops everything it started.
@@ -72,17 +107,29 @@ def serve(
     agentix serve MODEL -- --max-model-len 32768   your model, with vLLM's own options
     agentix serve --engine-url http://host:8000    in front of a server that already runs
     """  # noqa: D301  (\b keeps click from reflowing the examples)
-    require("gateway", "starlette", "uvicorn", "httpx2", "psutil")
+    require("gateway", "starlette", "uvicorn", "httpx2", "aiohttp", "psutil")
+    from agentix.gateway.admission_settings import AdmissionSettings  # noqa: PLC0415 - heavy, and optional for other commands
+    from agentix.gateway.engines_file import load_engines  # noqa: PLC0415 - heavy, and optional for other commands
+    from agentix.gateway.listeners import make_listeners  # noqa: PLC0415 - heavy, and optional for other commands
+    from agentix.gateway.log import set_up_logging  # noqa: PLC0415 - heavy, and optional for other commands
     from agentix.serve import ServeOptions  # noqa: PLC0415 - heavy, and optional for other commands
     from agentix.serve import serve as run  # noqa: PLC0415
 
+    set_up_logging(log_format, calls=log_calls)
     settings = {
         "policy": policy,
         "quanta_s": quanta.split(","),
         "starvation_ratio": starvation_ratio or None,
         "class_weights": dict(map(_weight, class_weight or [])),
-        "preemption": preemption,
     }
+    admission = AdmissionSettings(
+        scheduler=SchedulerConfig.from_mapping(settings),
+        tier="2" if stock and tier == "auto" else tier,  # for comparison: nothing is held
+        max_concurrency=max_concurrency,
+        max_hold_s=max_hold,
+        max_queue=max_queue,
+    )
+    of_engines = {"preemption": preemption, **(settings if model else {})}
     options = ServeOptions(
         model=model,
         engine_urls=tuple(engine_url or ()),
@@ -90,10 +137,18 @@ def serve(
         host=host,
         port=port,
         balancer=balancer,
-        plugin=None if stock else PluginSettings.from_mapping(settings),
+        plugin=None if stock else PluginSettings.from_mapping(of_engines),
         decision_log=decision_log,
         vllm_args=tuple(vllm_args or ()),
         start_timeout_s=start_timeout,
+        engine_key_env=engine_key_env,
+        more_engines=load_engines(engines_file) if engines_file is not None else (),
+        tenants_file=tenants,
+        insecure=insecure,
+        cors_origins=tuple(cors_origin or ()),
+        tls=_tls(tls_cert, tls_key),
+        observers=make_listeners(log_calls=log_calls, otlp_endpoint=otlp_endpoint, environ=os.environ),
+        admission=admission,
     )
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     on_terminal = console.is_terminal and not as_json
@@ -119,6 +174,12 @@ def _weight(text: str) -> tuple[str, float]:
         return name, float(weight)
     except ValueError:
         raise ConfigError(f"a class weight is CLASS=NUMBER, not {text!r}") from None
+
+
+def _tls(cert: Path | None, key: Path | None) -> tuple[Path, Path] | None:
+    if (cert is None) != (key is None):
+        raise ConfigError("--tls-cert and --tls-key go together")
+    return None if cert is None or key is None else (cert, key)
 
 
 def _as_json(ready: Ready) -> str:

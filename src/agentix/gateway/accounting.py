@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 _LONGEST_MS = 1e12  # 30 years
+_MOST_TOKENS = 10**12  # JSON's integers have no end; sums of what does not fit a float fail
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,13 +15,15 @@ class Account:
     """Figures the engine gave, None where it gave none.
 
     `service_s` and `waiting_s` come from vLLM's `--enable-per-request-metrics`: from the step that first scheduled the
-    call to its last token, and from its arrival in the engine to that step. `prompt_tokens` includes what came from a cache.
+    call to its last token, and from its arrival in the engine to that step. `prompt_tokens` includes what came from a cache,
+    `cached_tokens`.
     """
 
     service_s: float | None = None
     waiting_s: float | None = None
     prompt_tokens: int | None = None
     output_tokens: int | None = None
+    cached_tokens: int | None = None
 
     def updated(self, later: Account) -> Account:
         """These figures with those that came later in the same stream, which go before."""
@@ -49,6 +52,7 @@ def read_account(answer: Any) -> Account:
         waiting_s=queue_s,
         prompt_tokens=_prompt_tokens(usage),
         output_tokens=_count(usage.get("completion_tokens", usage.get("output_tokens"))),
+        cached_tokens=_cached_tokens(usage),
     )
 
 
@@ -59,9 +63,15 @@ def _prompt_tokens(usage: dict[str, Any]) -> int | None:
     return None if tokens is None else tokens + sum(c or 0 for c in cached)
 
 
+def _cached_tokens(usage: dict[str, Any]) -> int | None:
+    """Chat and Completions, Responses, and Messages each have a place of their own for it."""
+    details = usage.get("prompt_tokens_details", usage.get("input_tokens_details"))
+    return _count(details.get("cached_tokens") if isinstance(details, dict) else usage.get("cache_read_input_tokens"))
+
+
 def _count(value: Any) -> int | None:
     """A number of tokens; None for what is none."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_TOKENS else None
 
 
 def _seconds(value_ms: Any) -> float | None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
-from http.cookiejar import CookieJar, DefaultCookiePolicy
 
-import httpx2
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -18,57 +18,82 @@ from starlette.routing import Route
 from agentix import __version__
 from agentix.core.balancers import make_balancer
 from agentix.core.process_table import ProcessTable
+from agentix.core.program import ProgramRow
+from agentix.gateway.admission import Admission
 from agentix.gateway.apis import APIS
+from agentix.gateway.budgets import Budgets
+from agentix.gateway.changes import Changes, standing_of
+from agentix.gateway.concurrency import LoadWatch
 from agentix.gateway.config import GatewayConfig
+from agentix.gateway.engine_admin import EngineAdmin
+from agentix.gateway.engine_client import make_client
 from agentix.gateway.engines import EnginePool
 from agentix.gateway.errors import HTTPError, wants_anthropic
 from agentix.gateway.exchange import Exchange
 from agentix.gateway.exposition import Exposition
 from agentix.gateway.forward import Forward
+from agentix.gateway.gate import Gate
 from agentix.gateway.identity import Sessions
 from agentix.gateway.lifetimes import Lifetimes
+from agentix.gateway.metering import Metering
 from agentix.gateway.metrics import GatewayMetrics
 from agentix.gateway.models import Models
+from agentix.gateway.observer import Observer, Observers
 from agentix.gateway.programs import Programs
 from agentix.gateway.prompt_length import PromptLength
+from agentix.gateway.recent_calls import RecentCalls
 from agentix.gateway.relay import Relay
-
-# A call may be held in an engine's queue for as long as it takes; only reaching the engine is bounded.
-_TIMEOUT = httpx2.Timeout(None, connect=5.0, write=60.0)
-# vLLM closes connections that were idle for 5 s; a call sent at that very moment would be lost.
-_LIMITS = httpx2.Limits(max_connections=None, max_keepalive_connections=256, keepalive_expiry=3.0)
+from agentix.gateway.tenants import is_admin
+from agentix.gateway.ui import ui_routes
+from agentix.wire import CALL_HEADER, ENGINE_HEADER, LEVEL_HEADER, PROGRAM_HEADER, QUEUE_MS_HEADER
 
 
-def create_app(config: GatewayConfig) -> Starlette:
-    """The application for `config`.
+def create_app(config: GatewayConfig, *, observers: Iterable[Observer] = ()) -> Starlette:
+    """The application for `config`. `observers` are told how every call fares.
 
-    Raises ConfigError for an unknown balancer. Everything it holds lives in `app.state`: table, pool.
+    Raises ConfigError for an unknown balancer. Everything it holds lives in `app.state`: table, pool, admission.
     """
-    no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=()))  # one client's cookies are not for the next one's calls
-    client = httpx2.AsyncClient(timeout=_TIMEOUT, limits=_LIMITS, trust_env=False, cookies=no_cookies)
+    client = make_client()
     pool = EnginePool(config.engines, client, config.health_period_s)
     table = ProcessTable()
     metrics = GatewayMetrics()
+    recent_calls = RecentCalls(table)
+    observer = Observers([Metering(metrics, table), recent_calls, *observers])
+    budgets = Budgets(config.tenants.all)
+    admission = Admission(table, pool, config.admission, budgets)
+    watch = LoadWatch(client, admission.turns.watched, forced=config.admission.tier != "auto", on_change=admission.pump)
+
+    def on_over(row: ProgramRow) -> None:
+        admission.program_over(row)
+        observer.program_over(row)
+
     exchange = Exchange(
         table=table,
         pool=pool,
         models=Models(pool),
         balancer=make_balancer(config.balancer),
         sessions=Sessions(),
-        lifetimes=Lifetimes(table, max_idle_s=config.program_idle_s, on_over=metrics.program_over),
+        lifetimes=Lifetimes(table, max_idle_s=config.program_idle_s, on_over=on_over),
         prompt_length=PromptLength(),
         metrics=metrics,
         max_body_bytes=config.max_body_bytes,
         normalise_preambles=config.normalise_preambles,
+        tenants=config.tenants,
+        budgets=budgets,
+        admission=admission,
+        observer=observer,
     )
     forward = Forward(pool, exchange.models, exchange.sessions, max_body_bytes=config.max_body_bytes)
     programs = Programs(exchange)
-    exposition = Exposition(metrics, table, pool.states)
+    changes = Changes(table, programs.describe, paused=admission.paused, standing=standing_of(admission))
+    exposition = Exposition(metrics, table, pool, admission)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         tasks = [
             asyncio.create_task(pool.watch()),
+            asyncio.create_task(admission.run()),
+            asyncio.create_task(watch.run()),
             asyncio.create_task(_end_idle(exchange.lifetimes, min(5.0, config.program_idle_s / 10))),
         ]
         yield
@@ -76,9 +101,10 @@ def create_app(config: GatewayConfig) -> Starlette:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await client.aclose()
+        await asyncio.to_thread(observer.close)
 
     async def health(request: Request) -> Response:
-        return report_health(pool, table)
+        return report_health(pool, table, admission, details=is_admin(request))
 
     app = Starlette(
         routes=[
@@ -89,22 +115,45 @@ def create_app(config: GatewayConfig) -> Starlette:
             Route("/v1/programs", programs.list, methods=["GET"]),
             Route("/v1/programs", programs.start, methods=["POST"]),
             Route("/v1/programs/{program_id:path}/cancel", programs.cancel, methods=["POST"]),
+            Route("/v1/programs/{program_id:path}/pause", programs.pause, methods=["POST"]),
+            Route("/v1/programs/{program_id:path}/resume", programs.resume, methods=["POST"]),
+            Route("/v1/programs/{program_id:path}", programs.change, methods=["PATCH"]),
             Route("/v1/programs/{program_id:path}", programs.get, methods=["GET"]),
             Route("/v1/programs/{program_id:path}", programs.end, methods=["DELETE"]),
             Route("/programs/release", programs.release, methods=["POST"]),
+            *EngineAdmin(pool, config.tenants, admission).routes(),
+            Route("/v1/changes", changes.show),
+            Route("/v1/calls", recent_calls.show),
+            *ui_routes(),
             Route("/health", health),
             Route("/metrics", exposition.show),
         ],
         exception_handlers=dict.fromkeys((HTTPError, HTTPException, ClientDisconnect, Exception), _http_error),
+        middleware=list(_middleware(config, metrics)),
         lifespan=lifespan,
     )
     app.state.table = table
     app.state.pool = pool
+    app.state.admission = admission
     return app
 
 
-def report_health(pool: EnginePool, table: ProcessTable) -> Response:
-    """GET /health: 200 while at least one engine can take calls, else 503; with the state of each."""
+def _middleware(config: GatewayConfig, metrics: GatewayMetrics) -> Iterator[Middleware]:
+    """What stands before the routes, outermost first: a browser's question about other origins brings no key."""
+    if config.cors_origins:
+        yield Middleware(
+            CORSMiddleware,
+            allow_origins=config.cors_origins,
+            allow_methods=["GET", "POST", "PATCH", "DELETE"],
+            allow_headers=["*"],
+            expose_headers=[PROGRAM_HEADER, CALL_HEADER, ENGINE_HEADER, QUEUE_MS_HEADER, LEVEL_HEADER],
+        )
+    if not config.tenants.is_open:
+        yield Middleware(Gate, tenants=config.tenants, on_refused=metrics.rejected)
+
+
+def report_health(pool: EnginePool, table: ProcessTable, admission: Admission, *, details: bool = True) -> Response:
+    """GET /health: 200 while at least one engine can take calls, else 503; with the state of each, if `details`."""
     engines = [
         {
             "id": s.target.engine_id,
@@ -112,12 +161,17 @@ def report_health(pool: EnginePool, table: ProcessTable) -> Response:
             "healthy": s.healthy,
             "program_scheduling": s.target.plugin,
             "num_calls": s.num_calls,
+            "draining": s.draining,
+            "breaker": s.breaker.state(time.monotonic()),
+            **admission.describe_engine(s.target.engine_id),
         }
         for s in pool.states.values()
     ]
     num_healthy = sum(s.healthy for s in pool.states.values())
-    status = "ok" if num_healthy == len(engines) else "degraded" if num_healthy else "unavailable"
+    status = "unavailable" if not num_healthy else "ok" if num_healthy == len(engines) else "degraded"
     body = {"status": status, "version": __version__, "engines": engines, "num_programs": len(table.rows)}
+    if not details:
+        body = {key: body[key] for key in ("status", "version")}
     return JSONResponse(body, status_code=200 if num_healthy else 503)
 
 

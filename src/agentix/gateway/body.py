@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -9,14 +10,20 @@ from starlette.requests import Request
 
 from agentix.gateway.errors import HTTPError
 
+BODY_TIMEOUT_S = 60.0
+
 
 async def read_bytes(request: Request, max_bytes: int) -> bytes:
-    """The body. Raises HTTPError 413 as soon as more than `max_bytes` have come."""
+    """The body. Raises HTTPError 413 as soon as more than `max_bytes` have come, 408 if it takes BODY_TIMEOUT_S."""
     data = bytearray()
-    async for chunk in request.stream():
-        data += chunk
-        if len(data) > max_bytes:
-            raise HTTPError(413, f"the request body is larger than {max_bytes} bytes")
+    try:
+        async with asyncio.timeout(BODY_TIMEOUT_S):
+            async for chunk in request.stream():
+                data += chunk
+                if len(data) > max_bytes:
+                    raise HTTPError(413, f"the request body is larger than {max_bytes} bytes")
+    except TimeoutError:
+        raise HTTPError(408, f"the request body did not arrive within {BODY_TIMEOUT_S:g} seconds") from None
     return bytes(data)
 
 

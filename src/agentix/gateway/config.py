@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+import os
+from dataclasses import dataclass, field
 
 import httpx2
 
 from agentix.core.errors import ConfigError
+from agentix.gateway.admission_settings import AdmissionSettings
+from agentix.gateway.tenants import Tenants
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostedLimits:
+    """What a hosted API lets us send, as far as it is known (None: not); refusals teach the rest."""
+
+    requests_per_minute: float | None = None
+    tokens_per_minute: float | None = None
+    concurrency: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            value = getattr(self, name)
+            if value is not None and not (isinstance(value, int | float) and 0 < value < math.inf):
+                raise ConfigError(f"limit {name} must be a number above 0, not {value!r}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,14 +33,21 @@ class EngineTarget:
     """An engine the gateway may send calls to.
 
     `url` is the server's root, without /v1. `plugin`: the engine runs our scheduler, so calls carry their program's
-    totals in `vllm_xargs`; any other server gets nothing that plain OpenAI-compatible servers might refuse.
+    totals in `vllm_xargs`; any other server gets nothing that plain OpenAI-compatible servers might refuse. `hosted`: it is
+    somebody else's API with limits of its own; it gets no field of a vendor's, and no questions that may cost.
+    `api_key_env`: the environment variable with the engine's own API key, which replaces whatever key a client sends;
+    "": clients' keys are passed on, unless they are keys of this gateway.
     """
 
     engine_id: str
     url: str
     plugin: bool = False
+    hosted: HostedLimits | None = None
+    api_key_env: str = ""
 
     def __post_init__(self) -> None:
+        if self.api_key_env and not os.environ.get(self.api_key_env):
+            raise ConfigError(f"engine {self.engine_id!r}: the environment variable {self.api_key_env!r} (its key) is not set")
         try:
             url = httpx2.URL(self.url)
         except httpx2.InvalidURL as error:
@@ -32,6 +58,11 @@ class EngineTarget:
             raise ConfigError(f"engine {self.engine_id!r}: no credentials in the url; those of the clients are passed on")
         # People paste the OpenAI base URL; we address the root.
         object.__setattr__(self, "url", self.url.rstrip("/").removesuffix("/v1"))
+
+    def credentials(self) -> dict[str, str]:
+        """The header with the engine's own key; {} if it has none. Read each time, so that the key is in no object."""
+        key = os.environ.get(self.api_key_env) if self.api_key_env else None
+        return {"authorization": f"Bearer {key}"} if key else {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +75,9 @@ class GatewayConfig:
     health_period_s   how often each engine's /health is asked
     normalise_preambles  take out what differs at the front of the prompt from call to call (`preambles.VOLATILE`): engines
                       then find the rest in their prefix caches, but do not get what the client sent
+    tenants           who may call; none: whoever reaches it
+    admission         how calls are held, and in which order they are sent
+    cors_origins      web pages of these origins may read answers, or ("*",) of all
     """
 
     engines: tuple[EngineTarget, ...]
@@ -52,6 +86,9 @@ class GatewayConfig:
     program_idle_s: float = 3600.0
     health_period_s: float = 2.0
     normalise_preambles: bool = False
+    tenants: Tenants = field(default_factory=Tenants)
+    cors_origins: tuple[str, ...] = ()
+    admission: AdmissionSettings = field(default_factory=AdmissionSettings)
 
     def __post_init__(self) -> None:
         ids = [e.engine_id for e in self.engines]

@@ -1,53 +1,176 @@
-"""Reaching an engine: the first in a ranking that takes the request, and its answer in pieces."""
+"""Reaching an engine: the first in a ranking that takes the call and begins to answer it, and its answer in pieces."""
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
 
 import anyio
 import httpx2
 
+from agentix.gateway.accounting import parse_json
 from agentix.gateway.engines import EnginePool
 from agentix.gateway.errors import HTTPError
+from agentix.gateway.rate_limit import read_retry_after
+from agentix.gateway.visit import Visit
+
+MAX_LOST = 3  # a call that so many engines broke off is not given to another: it may be what they die of
+_FIRST_ERROR = (b'data: {"error"', b'data:{"error"', b"event: error\n")
 
 
 class EngineLost(Exception):
-    """The engine broke off in the middle of a call."""
+    """The engine broke off in the middle of a call, or failed it, and no other engine may have it."""
+
+
+class EngineBusy(HTTPError):
+    """A hosted engine takes no more calls now. Nothing has been computed: the call can be sent again, after `retry_after_s`."""
+
+    def __init__(self, engine_id: str, retry_after_s: float) -> None:
+        message = f"engine {engine_id} takes no more calls now"
+        super().__init__(429, message, "rate_limit_error", math.ceil(retry_after_s), code="rate_limit_exceeded")
+        self.engine_id = engine_id
+
+
+@dataclass(slots=True, kw_only=True)
+class Answer:
+    """An answer whose beginning is there.
+
+    `first`: the first piece of a stream of events, else the whole body; `rest`: what follows.
+    `failed`: the engine has made an error of its own of the call (not: has refused it).
+    """
+
+    status_code: int
+    headers: httpx2.Headers
+    visit: Visit
+    first: bytes = b""
+    rest: AsyncIterator[bytes] | None = field(default=None)
+    failed: bool = False
 
 
 async def send(
-    pool: EnginePool, engine_ids: Iterable[str], make_request: Callable[[str], httpx2.Request], stack: AsyncExitStack
-) -> httpx2.Response:
-    """The start of the answer of the first engine that can be reached; it stays open as long as `stack`.
+    pool: EnginePool,
+    engine_ids: Iterable[str],
+    make_request: Callable[[str], httpx2.Request],
+    stack: AsyncExitStack,
+    *,
+    program_id: str = "",
+    repeatable: bool = True,
+    bound: bool = False,
+) -> Answer:
+    """The answer of the first engine that begins one; it stays open as long as `stack`.
 
-    An engine that cannot be reached is skipped. One that has taken the request is not: it may have computed it. Raises
-    EngineLost if that one breaks off, HTTPError 503 if none can be reached.
+    An engine that cannot be reached, or takes no calls any more, is skipped; `bound`: not the latter, because no other engine
+    has what is asked for. One that breaks off or fails before any of its answer is there is left for the next, so that the
+    call may be computed twice, but is never answered twice; `repeatable` False: not even that. The last engine's own error
+    is its answer. Raises EngineBusy if a hosted engine asks for patience, EngineLost if the last one breaks off, HTTPError
+    503 if none can be reached.
     """
-    for engine_id in engine_ids:
-        with ExitStack() as attempt:
-            request = make_request(engine_id)
-            attempt.enter_context(pool.states[engine_id].call())
+    lost: list[EngineLost] = []
+    rest = (s for s in map(pool.states.get, engine_ids) if s is not None and (bound or s.takes_calls))
+    state = next(rest, None)
+    while state is not None and len(lost) < (MAX_LOST if repeatable else 1):
+        request = make_request(state.target.engine_id)
+        async with AsyncExitStack() as attempt:
+            visit = attempt.enter_context(Visit(pool, state, program_id))
             try:
-                response = await pool.client.send(request, stream=True)
+                answer = await _begin(pool.client, request, visit, attempt)
             except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
-                pool.report_unreachable(engine_id, error)
+                visit.failed()
+                pool.report_unreachable(state.target.engine_id, error)
+                state = next(rest, None)
                 continue
-            except httpx2.HTTPError as error:
-                raise EngineLost(f"engine {engine_id} broke off before it answered ({type(error).__name__})") from error
-            stack.enter_context(attempt.pop_all())
-        stack.push_async_callback(_close_response, response)
-        return response
+            except EngineLost as error:
+                visit.failed()
+                lost.append(error)
+                state = next(rest, None)
+                continue
+            _heed_limits(answer)
+            another = next(rest, None) if answer.failed and repeatable and len(lost) + 1 < MAX_LOST else None
+            if another is None:
+                await stack.enter_async_context(attempt.pop_all())
+                return answer
+            lost.append(EngineLost(f"engine {state.target.engine_id} failed the call (status {answer.status_code})"))
+            state = another
+    if lost:
+        raise lost[-1]
     raise HTTPError.no_engine()
 
 
-async def chunks(response: httpx2.Response) -> AsyncIterator[bytes]:
+async def chunks(answer: Answer) -> AsyncIterator[bytes]:
     """The body as it comes, undecoded. Raises EngineLost where it breaks off."""
+    if answer.first:
+        yield answer.first
+    if answer.rest is not None:
+        try:
+            async for chunk in answer.rest:
+                yield chunk
+        except httpx2.HTTPError as error:
+            answer.visit.failed()
+            raise _lost(answer.visit, "in the middle of its answer", error) from error
+    answer.visit.succeeded()
+
+
+async def _begin(client: httpx2.AsyncClient, request: httpx2.Request, visit: Visit, attempt: AsyncExitStack) -> Answer:
+    """Send the call and wait for the first piece of its answer. Raises EngineLost, or httpx's errors of unreachable engines."""
+    answer = None
     try:
-        async for chunk in response.aiter_raw():
-            yield chunk
+        with visit.scope:
+            visit.response = response = await client.send(request, stream=True)
+            attempt.push_async_callback(_close_response, response)
+            answer = Answer(status_code=response.status_code, headers=response.headers, visit=visit)
+            pieces = response.aiter_raw()
+            if response.headers.get("content-type", "").startswith("text/event-stream"):
+                answer.first, answer.rest = await anext(pieces, b""), pieces
+            else:
+                answer.first = b"".join([piece async for piece in pieces])
+    except (httpx2.ConnectError, httpx2.ConnectTimeout):
+        raise
     except httpx2.HTTPError as error:
-        raise EngineLost(f"the engine broke off in the middle of its answer ({type(error).__name__})") from error
+        raise _lost(visit, "before it answered", error) from error
+    if answer is None or visit.scope.cancelled_caught:
+        raise _lost(visit, "before it answered", None)
+    visit.begun = True
+    answer.failed = _is_failure(answer)
+    if answer.failed and "retry-after" not in answer.headers:  # one that asks for patience is busy, not broken
+        visit.failed()
+    return answer
+
+
+def _is_failure(answer: Answer) -> bool:
+    """Whether the engine failed: by its status (501 says that it never will), or in the first event of a stream.
+
+    vLLM sends the status line of a stream before it has begun to compute.
+    """
+    if answer.status_code >= 500:
+        return answer.status_code != 501
+    if answer.rest is None or not answer.first.startswith(_FIRST_ERROR):
+        return False
+    said = parse_json(answer.first[answer.first.index(b"data:") + 5 :].split(b"\n")[0]) if b"data:" in answer.first else None
+    error = said.get("error") if isinstance(said, dict) else None
+    code = error.get("code") if isinstance(error, dict) else None
+    return not (isinstance(code, int) and 400 <= code < 500)
+
+
+def _heed_limits(answer: Answer) -> None:
+    """Learn what a hosted engine says of its limits. Raises EngineBusy if it has refused the call for them."""
+    state = answer.visit.state
+    if state.target.hosted is None:
+        return
+    state.limit.heard(answer.headers, time.monotonic())
+    after_s = read_retry_after(answer.headers)
+    over_quota = b'"insufficient_quota"' in answer.first  # OpenAI's 429 for an account without money: patience is no help
+    if (answer.status_code == 429 and not over_quota) or (answer.status_code == 503 and after_s is not None):
+        raise EngineBusy(state.target.engine_id, 1.0 if after_s is None else after_s)
+
+
+def _lost(visit: Visit, when: str, error: Exception | None) -> EngineLost:
+    engine_id = visit.state.target.engine_id
+    if visit.is_cut:
+        return EngineLost(f"engine {engine_id} was removed")
+    return EngineLost(f"engine {engine_id} broke off {when} ({type(error).__name__})")
 
 
 async def _close_response(response: httpx2.Response) -> None:

@@ -44,10 +44,28 @@ class HTTPError(AgentixError):
         self.param = param
         self.code = code
 
-    @classmethod
-    def no_engine(cls) -> Self:
+    @staticmethod
+    def no_engine() -> NoEngine:
         """503: there is nobody to send this to."""
-        return cls(503, "no engine is available; try again shortly", "overloaded_error", retry_after_s=5)
+        return NoEngine(503, "no engine is available; try again shortly", "overloaded_error", retry_after_s=5)
+
+    @classmethod
+    def queue_full(cls, retry_after_s: int) -> Self:
+        """503: as many calls are held as may be."""
+        message = "too many calls wait already; try again later"
+        return cls(503, message, "overloaded_error", retry_after_s, code="queue_full")
+
+    @classmethod
+    def held_too_long(cls, held_s: float, why: str, retry_after_s: int) -> Self:
+        """503: the call's turn has not come within the time for which calls are held."""
+        message = f"the call was held for {held_s:.0f} s and its turn has not come ({why}); try again later"
+        return cls(503, message, "overloaded_error", retry_after_s, code="held_too_long")
+
+    @classmethod
+    def too_long(cls, asked: str, max_tokens: int) -> Self:
+        """400: no engine will ever have room for this."""
+        message = f"this model's maximum context length is {max_tokens} tokens; the call asks for {asked}"
+        return cls(400, message, code="context_length_exceeded")
 
     @classmethod
     def no_model(cls, model: str, known: list[str]) -> Self:
@@ -85,6 +103,10 @@ class HTTPError(AgentixError):
             event = {"type": "error", "code": self.code or self.kind, "message": str(self), "param": self.param}
             return b"event: error\ndata: " + json.dumps(event).encode() + b"\n\n"
         return b"data: " + json.dumps(self.body()).encode() + b"\n\n"
+
+
+class NoEngine(HTTPError):
+    """503: no engine can be reached, or none takes calls."""
 
 
 def wants_anthropic(path: str, headers: Mapping[str, str]) -> bool:

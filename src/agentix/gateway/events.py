@@ -64,7 +64,8 @@ class EventStream:
         said = parse_json(data) if data else None
         if not isinstance(said, dict):
             return event
-        self.done = self.done or said.get("type") in _LAST_EVENTS
+        kind = said.get("type")
+        self.done = self.done or (isinstance(kind, str) and kind in _LAST_EVENTS)
         self.begun = self.begun or _says_something(said)
         self._deltas.add(said)
         if "usage" in said or "response" in said or "message" in said:

@@ -11,13 +11,17 @@ from starlette.requests import Request
 from agentix.core.balancers import LoadBalancer
 from agentix.core.process_table import ProcessTable
 from agentix.gateway.accounting import Account
+from agentix.gateway.admission import Admission
+from agentix.gateway.budgets import Budgets
 from agentix.gateway.engines import EnginePool
 from agentix.gateway.identity import Identity, Sessions, Trail
 from agentix.gateway.lifetimes import Lifetimes
 from agentix.gateway.metrics import GatewayMetrics
 from agentix.gateway.models import Models
+from agentix.gateway.observer import Observer
 from agentix.gateway.outcome import Outcome
 from agentix.gateway.prompt_length import PromptLength
+from agentix.gateway.tenants import Tenants
 
 
 @dataclass(slots=True)
@@ -27,6 +31,8 @@ class Call:
     `key` is its id in the table: a program's calls may be numbered 1, 2, 3 like another's. `outcome` holds as soon as it is
     certain; until then what would be true if it broke off now. `reason` says it to people. `noted`: what it said is
     remembered. `closed`: it is accounted for. `scope`: its work, to be cancelled. Moments on the monotonic clock.
+    Known once it is over: `engine_id`, where it was sent last or would have been; `sent_s`, when, or None; `level`, at which
+    it stood then.
     """
 
     request: Request
@@ -44,6 +50,10 @@ class Call:
     noted: bool = False
     closed: bool = False
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    tenant: str = ""
+    engine_id: str = ""
+    sent_s: float | None = None
+    level: int | None = None
 
     def end(self, outcome: Outcome, reason: str = "", account: Account | None = None) -> None:
         """It has come out like this."""
@@ -69,3 +79,7 @@ class Exchange:
     max_body_bytes: int
     normalise_preambles: bool
     scopes: dict[str, anyio.CancelScope] = field(default_factory=dict)
+    tenants: Tenants = field(default_factory=Tenants)
+    budgets: Budgets = field(default_factory=Budgets)
+    admission: Admission
+    observer: Observer = field(default_factory=Observer)

@@ -13,11 +13,12 @@ from starlette.responses import Response, StreamingResponse
 
 from agentix.gateway.apis import Dialect
 from agentix.gateway.body import read_bytes, read_object
-from agentix.gateway.dispatch import EngineLost, chunks, send
+from agentix.gateway.dispatch import Answer, EngineLost, chunks, send
 from agentix.gateway.engines import EnginePool
 from agentix.gateway.errors import HTTPError
-from agentix.gateway.identity import TENANT, Sessions
+from agentix.gateway.identity import Sessions
 from agentix.gateway.models import Models
+from agentix.gateway.tenants import tenant_of
 from agentix.gateway.upstream import answer_headers, engine_url, forwarded_headers
 
 # A response's id and what one can ask of it; anything else below the path might lead elsewhere in the engine.
@@ -42,33 +43,36 @@ class Forward:
     async def stored(self, request: Request) -> Response:
         """GET, POST and DELETE below /v1/responses/{id}: to the engine that has the response.
 
-        If the gateway does not remember which one that is, every engine is asked until one knows it.
+        If the gateway does not remember which one that is, every engine is asked until one knows it; but not for a tenant,
+        because an engine would also give it what is another's.
         """
         rest = request.path_params["rest"]
         if not _STORED.fullmatch(rest):
             raise HTTPError(404, f"nothing at {request.scope['path']}")
         content = await read_bytes(request, self._max_body_bytes)
-        healthy = [e.engine_id for e in self._pool.healthy()]
-        home = self._sessions.engine_of(TENANT, rest.split("/")[0])
+        healthy = [engine_id for engine_id, state in self._pool.states.items() if state.healthy]  # even if it drains
+        home = self._sessions.engine_of(tenant_of(request), rest.split("/")[0])
+        if home is None and tenant_of(request):
+            raise HTTPError(404, f"no response {rest.split('/')[0]!r} is known here", code="response_not_found")
         answer: Response | None = None
         for engine_id in [home] if home in healthy else healthy:
             with suppress(HTTPError):  # lost or gone: another may know it
-                answer = await self._pass_on(request, [engine_id], content)
+                answer = await self._pass_on(request, [engine_id], content, bound=True)
                 if answer.status_code != 404:
                     break
         if answer is None:
             raise HTTPError.no_engine()
         return answer
 
-    async def _pass_on(self, request: Request, engine_ids: Sequence[str], content: bytes) -> Response:
+    async def _pass_on(self, request: Request, engine_ids: Sequence[str], content: bytes, *, bound: bool = False) -> Response:
         def make_request(engine_id: str) -> httpx2.Request:
-            url = engine_url(self._pool.states[engine_id].target, request.scope)
-            headers = forwarded_headers(request.headers.raw)
+            target = self._pool.states[engine_id].target
+            url, headers = engine_url(target, request.scope), forwarded_headers(request.headers.raw, target)
             return self._pool.client.build_request(request.method, url, headers=headers, content=content)
 
         async with AsyncExitStack() as stack:
             try:
-                response = await send(self._pool, engine_ids, make_request, stack)
+                response = await send(self._pool, engine_ids, make_request, stack, bound=bound)
                 if response.headers.get("content-type", "").startswith("text/event-stream"):
                     answer: Response = StreamingResponse(_events(response, stack.pop_all()), response.status_code)
                 else:
@@ -79,7 +83,7 @@ class Forward:
         return answer
 
 
-async def _events(response: httpx2.Response, stack: AsyncExitStack) -> AsyncIterator[bytes]:
+async def _events(response: Answer, stack: AsyncExitStack) -> AsyncIterator[bytes]:
     async with stack:
         try:
             async for chunk in chunks(response):

@@ -114,4 +114,5 @@ def _totals(row: ProgramRow) -> Attained:
         waiting_s=row.waiting_s,
         critical_path_s=row.critical_path_s,
         program_class=row.program_class or None,
+        weight=row.weight,
     )

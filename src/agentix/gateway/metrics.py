@@ -1,54 +1,35 @@
-"""What the gateway measures of calls and programs (docs/metrics.md). `exposition` shows it to Prometheus."""
+"""What the gateway counts (docs/metrics.md). `metering` counts calls and programs, `exposition` shows it to Prometheus."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections import Counter
 
-from agentix.core.program import ProgramRow
-from agentix.gateway.identity.recent import Recent
+from agentix.gateway.accounting import Account
+from agentix.gateway.histogram import (
+    CALL_BOUNDS_S,
+    JCT_BOUNDS_S,
+    SLOWDOWN_BOUNDS,
+    TOKEN_LATENCY_BOUNDS_S,
+    TTFT_BOUNDS_S,
+    Histogram,
+)
+from agentix.gateway.labels import OTHER, Labelled
 from agentix.gateway.outcome import Outcome
 
-OTHER = "other"
-_REASONS = {400: "bad_request", 404: "unknown_model", 413: "body_too_large", 503: "no_engine"}
+MAX_CLASSES = 32
+MAX_TENANTS = 64
+MAX_ENGINES = 1000  # an operator names them; but who adds and removes them for months uses many names
 
-
-def _decades(first: int, last: int) -> tuple[float, ...]:
-    """Bounds 1, 2.5 and 5 times each power of ten from `first` up to `last`."""
-    return tuple(float(f"{digits}e{exponent}") for exponent in range(first, last) for digits in ("1", "2.5", "5"))
-
-
-JCT_BOUNDS_S = _decades(-1, 5)
-TOKEN_LATENCY_BOUNDS_S = _decades(-3, 2)
-CALL_LATENCY_BOUNDS_S = _decades(-2, 4)
-TTFT_BOUNDS_S = _decades(-3, 3)
-
-
-class Histogram:
-    """How many values are at most each bound, and their sum. Unlike prometheus_client's, two of them can be added."""
-
-    def __init__(self, bounds: tuple[float, ...]) -> None:
-        self.bounds = bounds
-        self.sum = 0.0
-        self._counts = [0] * (len(bounds) + 1)
-
-    def observe(self, value: float) -> None:
-        """Count one value. O(log bounds)."""
-        self._counts[bisect_left(self.bounds, value)] += 1
-        self.sum += value
-
-    def add(self, other: Histogram) -> None:
-        """Take in all that the other one has counted."""
-        self._counts = [a + b for a, b in zip(self._counts, other._counts, strict=True)]
-        self.sum += other.sum
-
-    def cumulative(self) -> Iterator[tuple[float, int]]:
-        """Each bound, infinity last, and how many values are at most that."""
-        total = 0
-        for bound, count in zip((*self.bounds, float("inf")), self._counts, strict=True):
-            total += count
-            yield bound, total
+REASONS = {
+    400: "bad_request",
+    401: "unauthorized",
+    403: "forbidden",
+    404: "unknown_model",
+    408: "slow_body",
+    413: "body_too_large",
+    429: "over_budget",
+    503: "no_engine",
+}
 
 
 class ClassFigures:
@@ -57,6 +38,8 @@ class ClassFigures:
     def __init__(self) -> None:
         self.jct_s = Histogram(JCT_BOUNDS_S)
         self.token_latency_s = Histogram(TOKEN_LATENCY_BOUNDS_S)
+        self.slowdown = Histogram(SLOWDOWN_BOUNDS)
+        self.wait_s = Histogram(JCT_BOUNDS_S)
         self.num_ok = 0
         self.num_failed = 0
 
@@ -64,94 +47,139 @@ class ClassFigures:
         """Take in the other class."""
         self.jct_s.add(other.jct_s)
         self.token_latency_s.add(other.token_latency_s)
+        self.slowdown.add(other.slowdown)
+        self.wait_s.add(other.wait_s)
         self.num_ok += other.num_ok
         self.num_failed += other.num_failed
 
 
 class EngineFigures:
-    """What is known of one engine's calls that are over."""
+    """What is known of one engine's calls.
+
+    hold_s         of those sent there first: how long the gateway has held them
+    prompt_tokens  of those that have finished, by where their KV came from: `cached`, `computed`, or `unknown`
+    num_retries    calls that were sent there after they had been sent before
+    """
 
     def __init__(self) -> None:
-        self.latency_s = Histogram(CALL_LATENCY_BOUNDS_S)
+        self.latency_s = Histogram(CALL_BOUNDS_S)
         self.ttft_s = Histogram(TTFT_BOUNDS_S)
+        self.hold_s = Histogram(CALL_BOUNDS_S)
+        self.wait_s = Histogram(CALL_BOUNDS_S)
         self.outcomes: Counter[Outcome] = Counter()
+        self.prompt_tokens: Counter[str] = Counter()
+        self.num_output_tokens = 0
+        self.num_retries = 0
+
+    def add(self, other: EngineFigures) -> None:
+        """Take in the other engine."""
+        self.latency_s.add(other.latency_s)
+        self.ttft_s.add(other.ttft_s)
+        self.hold_s.add(other.hold_s)
+        self.wait_s.add(other.wait_s)
+        self.outcomes.update(other.outcomes)
+        self.prompt_tokens.update(other.prompt_tokens)
+        self.num_output_tokens += other.num_output_tokens
+        self.num_retries += other.num_retries
+
+    def count_tokens(self, account: Account) -> None:
+        """Count the tokens of a call that has finished, as far as the engine has told them."""
+        self.num_output_tokens += account.output_tokens or 0
+        if account.prompt_tokens is None:
+            return
+        if account.cached_tokens is None:
+            self.prompt_tokens["unknown"] += account.prompt_tokens
+            return
+        num_cached = min(account.cached_tokens, account.prompt_tokens)
+        self.prompt_tokens.update(cached=num_cached, computed=account.prompt_tokens - num_cached)
+
+
+class TenantFigures:
+    """What one tenant's calls have taken, however they came out, and how many were refused, by reason."""
+
+    def __init__(self) -> None:
+        self.num_calls = 0
+        self.service_s = 0.0
+        self.num_prompt_tokens = 0
+        self.num_output_tokens = 0
+        self.rejections: Counter[str] = Counter()
+
+    def add(self, other: TenantFigures) -> None:
+        """Take in the other tenant."""
+        self.num_calls += other.num_calls
+        self.service_s += other.service_s
+        self.num_prompt_tokens += other.num_prompt_tokens
+        self.num_output_tokens += other.num_output_tokens
+        self.rejections.update(other.rejections)
 
 
 class GatewayMetrics:
-    """Counts since the gateway started.
+    """Counts since the gateway started, by class of program, by engine and by tenant. Every method takes constant time."""
 
-    Clients choose the names of classes, and each would be a time series for ever. So at most `max_classes` have figures of
-    their own, those seen last; what was counted for the others is in `other`, and nothing is lost from the sum of all.
-    Only calls that have finished have a latency, and only programs all of whose calls have. Every method takes constant time.
-    """
-
-    def __init__(self, *, max_classes: int = 32) -> None:
-        self.engines: defaultdict[str, EngineFigures] = defaultdict(EngineFigures)
-        self.rejections: Counter[str] = Counter()
-        self._max_classes = max_classes
-        self._classes: Recent[str, ClassFigures] = Recent(max_classes)
-        self._other = ClassFigures()
-        self._tokens: dict[str, int | None] = {}  # that the engines have counted for each live program; None: not all
-
-    def label(self, program_class: str) -> str:
-        """The class as it is shown: itself, or `other`."""
-        return program_class if program_class in self._classes else OTHER
-
-    def classes(self) -> Iterator[tuple[str, ClassFigures]]:
-        """Figures by class as it is shown."""
-        yield from sorted(self._classes.items())
-        yield OTHER, self._other
-
-    def arrived(self, program_class: str) -> None:
-        """A call of a program of the class has come."""
-        self._of_class(program_class)
+    def __init__(
+        self, *, max_classes: int = MAX_CLASSES, max_engines: int = MAX_ENGINES, max_tenants: int = MAX_TENANTS
+    ) -> None:
+        self.classes = Labelled(ClassFigures, max_classes)
+        self.engines = Labelled(EngineFigures, max_engines)
+        self.tenants = Labelled(TenantFigures, max_tenants)
 
     def call_over(
         self,
-        program_id: str,
         engine_id: str,
         outcome: Outcome,
+        account: Account,
         *,
         latency_s: float,
         ttft_s: float | None = None,
-        output_tokens: int | None = None,
+        wait_s: float | None = None,
     ) -> None:
-        """A call is over, and its program not yet. `ttft_s`: of a stream that has begun."""
-        figures = self.engines[engine_id]
+        """A call is over; only one that has finished has a latency. `ttft_s`: of a stream that has begun."""
+        figures = self.engines.of(engine_id)
         figures.outcomes[outcome] += 1
         if outcome is not Outcome.FINISHED:
             return
-        figures.latency_s.observe(latency_s)
-        if ttft_s is not None:
-            figures.ttft_s.observe(ttft_s)
-        before = self._tokens.get(program_id, 0)
-        self._tokens[program_id] = None if before is None or output_tokens is None else before + output_tokens
+        figures.count_tokens(account)
+        for histogram, value in ((figures.latency_s, latency_s), (figures.ttft_s, ttft_s), (figures.wait_s, wait_s)):
+            if value is not None:
+                histogram.observe(value)
 
-    def program_over(self, row: ProgramRow) -> None:
-        """A program is over; one that made no call is no program."""
-        num_tokens = self._tokens.pop(row.program_id, None)
-        if row.last_completion_s is None:
-            return
-        figures = self._of_class(row.program_class)
-        if row.num_aborted:
+    def charge(self, tenant: str, account: Account, service_s: float) -> None:
+        """A call of the tenant is over and has had so much service."""
+        figures = self.tenants.of(tenant)
+        figures.num_calls += 1
+        figures.service_s += service_s
+        figures.num_prompt_tokens += account.prompt_tokens or 0
+        figures.num_output_tokens += account.output_tokens or 0
+
+    def program_over(
+        self,
+        program_class: str,
+        jct_s: float | None,
+        *,
+        token_latency_s: float | None = None,
+        slowdown: float | None = None,
+        wait_s: float | None = None,
+    ) -> None:
+        """A program is over. Without a `jct_s` it has failed; what else has no value is None."""
+        figures = self.classes.of(program_class)
+        if jct_s is None:
             figures.num_failed += 1
             return
         figures.num_ok += 1
-        jct_s = row.last_completion_s - row.started_s
-        figures.jct_s.observe(jct_s)
-        if num_tokens:
-            figures.token_latency_s.observe(jct_s / num_tokens)
+        for histogram, value in (
+            (figures.jct_s, jct_s),
+            (figures.token_latency_s, token_latency_s),
+            (figures.slowdown, slowdown),
+            (figures.wait_s, wait_s),
+        ):
+            if value is not None:
+                histogram.observe(value)
 
-    def rejected(self, status: int) -> None:
-        """The gateway has refused a call by itself, with this HTTP status."""
-        self.rejections[_REASONS.get(status, OTHER)] += 1
+    def rejected(self, status: int, code: str | None = None, tenant: str = "") -> None:
+        """The gateway has refused a call of the tenant by itself, with this HTTP status, and a code that tells more."""
+        reason = code if code in CODES else REASONS.get(status, OTHER)
+        self.tenants.of(tenant).rejections[reason] += 1
 
-    def _of_class(self, program_class: str) -> ClassFigures:
-        """The figures of a class; it is now the one seen last."""
-        if program_class == OTHER:
-            return self._other
-        if program_class not in self._classes and len(self._classes) == self._max_classes:
-            oldest, figures = next(iter(self._classes.items()))
-            self._classes.pop(oldest)
-            self._other.add(figures)
-        return self._classes.setdefault(program_class, ClassFigures)
+
+CODES = frozenset({"queue_full", "held_too_long", "budget_exceeded", "rate_limit_exceeded", "context_length_exceeded"})
+"""Codes of errors of the gateway's own that say more than their status: shown as reasons by these names."""

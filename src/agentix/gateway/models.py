@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import httpx2
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from agentix.core.balancers import EngineView
 from agentix.gateway.engines import EnginePool, EngineState, listed
@@ -46,13 +47,13 @@ class Models:
             await self._ask(self._healthy(), headers)
             engines = self._pool.healthy(name)
         if not engines and not any(s.serves(name) for s in self._pool.states.values()) and self._healthy():
-            raise HTTPError.no_model(name, sorted({m for s in self._pool.states.values() for m in s.models or ()}))
+            raise HTTPError.no_model(name, _printable({m for s in self._pool.states.values() for m in s.models or ()}))
         return self._some(engines)
 
     async def show_all(self, request: Request) -> Response:
         """GET /v1/models: the models of all engines, each once, as the engines describe them."""
         models = await self._described(request)
-        return models if isinstance(models, Response) else JSONResponse({"object": "list", "data": list(models.values())})
+        return models if isinstance(models, Response) else _as_json({"object": "list", "data": list(models.values())})
 
     async def show(self, request: Request) -> Response:
         """GET /v1/models/{id}: one of them; 404 if there is none."""
@@ -61,8 +62,8 @@ class Models:
             return models
         name = request.path_params["model"]
         if name not in models:
-            raise HTTPError.no_model(name, sorted(models))
-        return JSONResponse(models[name])
+            raise HTTPError.no_model(name, _printable(models))
+        return _as_json(models[name])
 
     async def _described(self, request: Request) -> dict[str, Any] | Response:
         """The models by name; if no engine gives its list, what one of them says instead."""
@@ -97,3 +98,13 @@ class Models:
         if not engines:
             raise HTTPError.no_engine()
         return engines
+
+
+def _as_json(said: Any) -> Response:
+    """What engines say, in ASCII: JSON can name half a surrogate pair, UTF-8 cannot."""
+    return Response(json.dumps(said), media_type="application/json")
+
+
+def _printable(names: Iterable[str]) -> list[str]:
+    """Names that can stand in a message, in order."""
+    return sorted(name for name in names if name.isprintable())

@@ -15,19 +15,23 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
 
 from agentix.core.balancers import EngineView
-from agentix.core.events import CallAborted, CallArrived, CallFinished, CallMoved, CallStarted
+from agentix.core.events import CallArrived
+from agentix.core.program import ProgramRow
 from agentix.gateway.accounting import Account, parse_json, read_account
 from agentix.gateway.apis import Api, Dialect
 from agentix.gateway.body import read_object
-from agentix.gateway.dispatch import EngineLost, chunks, send
+from agentix.gateway.books import Books
+from agentix.gateway.dispatch import Answer, EngineBusy, EngineLost, chunks, send
 from agentix.gateway.downstream import Downstream
-from agentix.gateway.errors import HTTPError
+from agentix.gateway.errors import HTTPError, NoEngine
 from agentix.gateway.events import EventStream
 from agentix.gateway.exchange import Call, Exchange
-from agentix.gateway.identity import TENANT, make_trail, read_answers, read_claim, read_prompt
+from agentix.gateway.fit import those_that_fit
+from agentix.gateway.identity import make_trail, read_claim, read_prompt
 from agentix.gateway.outcome import Outcome
 from agentix.gateway.preambles import normalise
 from agentix.gateway.prompt_length import tokens_by_rule
+from agentix.gateway.tenants import tenant_of
 from agentix.gateway.upstream import (
     client_headers,
     engine_url,
@@ -35,6 +39,9 @@ from agentix.gateway.upstream import (
     upstream_body,
     upstream_headers,
 )
+from agentix.gateway.vendor_fields import wished_priority, without_vendor_fields
+from agentix.gateway.waiting import queue_headers, wait_for_turn
+from agentix.wire import PRIORITY_HEADER
 
 logger = logging.getLogger(__name__)
 
@@ -43,13 +50,13 @@ class Relay:
     """ASGI endpoint for the calls of one API: the engine's answer, byte for byte, with the program's row kept true on the way.
 
     The client may go away at any moment, or somebody cancel the program: the call is then cancelled in the engine (its
-    connection is closed) and recorded as aborted. An engine that cannot be reached is skipped for the next in the
-    balancer's ranking; once an engine has taken the call, it stays with it.
+    connection is closed) and recorded as aborted. When the call is sent is the admission's to say.
     """
 
     def __init__(self, api: Api, exchange: Exchange) -> None:
         self._api = api
         self._x = exchange
+        self._books = Books(api, exchange)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one HTTP request."""
@@ -59,9 +66,9 @@ class Relay:
             body = await read_object(request, self._x.max_body_bytes)
             engines = await self._x.models.engines_for(body.get("model"), request.headers)
             call = self._identify(request, normalise(body) if self._x.normalise_preambles else body)
-            engine_ids = self._arrive(call, engines)
+            self._arrive(call, engines)
         except HTTPError as error:
-            self._x.metrics.rejected(error.status)
+            self._x.metrics.rejected(error.status, error.code, tenant_of(request))
             await client.refuse(error)
             return
         except ClientDisconnect:
@@ -70,10 +77,10 @@ class Relay:
             group.start_soon(client.cancel_when_gone, group.cancel_scope)
             try:
                 with call.scope:
-                    await self._serve(call, engine_ids, client)
+                    await self._serve(call, client)
                 if call.scope.cancelled_caught:
                     call.end(Outcome.CANCELLED, "its program was cancelled")
-                    await client.fail(HTTPError.cancelled(call.identity.program_id))
+                    await client.fail(HTTPError.cancelled(call.identity.shown_id))
             except asyncio.CancelledError:
                 task = asyncio.current_task()
                 if group.cancel_scope.cancel_called or call.outcome is not Outcome.DISCONNECTED or task is None:
@@ -86,181 +93,175 @@ class Relay:
                     call.end(Outcome.FAILED, "a fault of the gateway")
                 raise
             finally:
-                self._close(call)
+                self._books.close(call)
                 group.cancel_scope.cancel()
 
     def _identify(self, request: Request, body: dict[str, Any]) -> Call:
-        trail = make_trail(TENANT, read_prompt(self._api.dialect, body))
+        tenant = tenant_of(request)
+        trail = make_trail(tenant, read_prompt(self._api.dialect, body))
         identity = self._x.sessions.identify(read_claim(request.headers, body), trail)
-        return Call(request, body, identity, trail, arrived_s=time.monotonic())
+        return Call(request, body, identity, trail, arrived_s=time.monotonic(), tenant=tenant)
 
-    def _arrive(self, call: Call, engines: list[EngineView]) -> tuple[str, ...]:
-        """Enter the call into the table; returns the engines to try, best first.
+    def _arrive(self, call: Call, engines: list[EngineView]) -> None:
+        """Route the call and enter it into the table; it may be sent already after this. Raises HTTPError for what is refused.
 
         A call whose id is still active (a client's early retry) enters under a longer one.
         """
-        identity, table = call.identity, self._x.table
+        identity, table, model = call.identity, self._x.table, call.body.get("model")
         call.tokens_by_rule = tokens_by_rule(call.body)
-        prompt_tokens = self._x.prompt_length.estimate(call.body.get("model"), call.tokens_by_rule)
-        route = self._x.balancer.route(prompt_tokens, table.rows.get(identity.program_id), engines)
-        home = self._x.sessions.engine_of(TENANT, call.body.get("previous_response_id"))
+        prompt_tokens = self._x.prompt_length.estimate(model, call.tokens_by_rule)
+        engines = those_that_fit(self._x.pool.states, engines, call.body, prompt_tokens)
+        row = table.rows.get(identity.program_id) or ProgramRow(program_id=identity.program_id, started_s=call.arrived_s)
+        levels = self._x.budgets.check(call.tenant, identity.program_id, call.arrived_s)
+        route = self._x.balancer.route(prompt_tokens, row, engines)
+        previous = call.body.get("previous_response_id")
+        home = self._x.sessions.engine_of(call.tenant, previous)
+        if call.tenant and previous is not None and home is None:  # an engine would go on from another tenant's as well
+            name = "previous_response_id"
+            raise HTTPError(400, f"{name}: no such response is known here", param=name, code="previous_response_not_found")
         engine_ids = tuple(sorted(route.engine_ids, key=lambda e: e != home))  # it alone has what the call goes on from
         call.call_id, n = identity.call_id, 1
         while (key := identity.key(call.call_id)) in table.calls:
             n += 1
             call.call_id = f"{identity.call_id}#{n}"
         call.key = key
-        table.apply(
-            CallArrived(
-                now=call.arrived_s,
-                call_id=key,
-                program_id=identity.program_id,
-                engine_id=engine_ids[0],
-                thread_id=identity.thread_id,
-                parents=None if identity.parents is None else tuple(map(identity.key, identity.parents)),
-                prompt_tokens=prompt_tokens,
-                pin=route.pin,
-                attained=self._x.lifetimes.resume(identity.program_id, call.arrived_s),
-            )
+        self._x.admission.check_room(engine_ids[0])
+        arrived = CallArrived(
+            now=call.arrived_s,
+            call_id=key,
+            program_id=identity.program_id,
+            engine_id=engine_ids[0],
+            thread_id=identity.thread_id,
+            parents=None if identity.parents is None else tuple(map(identity.key, identity.parents)),
+            prompt_tokens=prompt_tokens,
+            pin=route.pin,
+            route=route.reason,
+            priority=(self._wished(call) + levels) or None,
+            attained=self._x.lifetimes.resume(identity.program_id, call.arrived_s),
+        )
+        why = route.reason if engine_ids == route.engine_ids else "has the response that the call goes on from"
+        self._x.admission.arrive(
+            arrived, tenant=call.tenant, model=model if isinstance(model, str) else None, engine_ids=engine_ids, why=why
         )
         self._x.sessions.arrived(identity, call.call_id)
-        self._x.metrics.arrived(table.row(identity.program_id).program_class)
+        self._x.observer.arrived(call, call.arrived_s)
         self._x.scopes[key] = call.scope
-        return engine_ids
 
-    async def _serve(self, call: Call, engine_ids: tuple[str, ...], client: Downstream) -> None:
+    async def _serve(self, call: Call, client: Downstream) -> None:
         try:
             async with AsyncExitStack() as stack:
-                response = await send(self._x.pool, engine_ids, lambda engine_id: self._make_request(call, engine_id), stack)
-                self._x.table.apply(CallStarted(now=time.monotonic(), call_id=call.key))
-                await self._pass_on(call, response, client)
+                answer = await self._reach(call, client, stack)
+                self._x.admission.places[call.key].answering = True
+                await self._pass_on(call, answer, client)
         except HTTPError as error:
-            self._settle(call, Outcome.REJECTED, str(error), Account(service_s=0.0))
-            self._x.metrics.rejected(error.status)
-            await client.refuse(error)
+            self._books.settle(call, Outcome.REJECTED, str(error), Account(service_s=0.0))
+            self._x.metrics.rejected(error.status, error.code, call.tenant)
+            await client.fail(error)
         except EngineLost as lost:
             if call.outcome is Outcome.FINISHED:  # the last event had passed: nothing is missing
                 await client.write(b"", last=True)
                 return
-            self._settle(call, Outcome.LOST, str(lost), call.account)
+            self._books.settle(call, Outcome.LOST, str(lost), call.account)
             logger.warning("call %s: %s", call.call_id, call.reason)
             await client.fail(HTTPError(502, call.reason, "server_error"))
 
+    async def _reach(self, call: Call, client: Downstream, stack: AsyncExitStack) -> Answer:
+        """Wait for the call's turn, and send it; again, if no engine has taken it but one still may."""
+        while True:
+            await wait_for_turn(self._x, call, client)
+            try:
+                return await send(
+                    self._x.pool,
+                    self._x.admission.engines_to_try(call.key),
+                    lambda engine_id: self._make_request(call, engine_id),
+                    stack,
+                    program_id=call.identity.program_id,
+                    repeatable=not self._is_stored(call),
+                )
+            except EngineBusy as busy:
+                self._x.admission.put_back(call.key, time.monotonic(), retry_after_s=busy.retry_after_s or 0.0)
+            except NoEngine:
+                if not self._x.admission.may_wait(call.key):
+                    raise
+                self._x.admission.put_back(call.key, time.monotonic())
+
+    def _is_stored(self, call: Call) -> bool:
+        """Whether engines keep the answer, so that computing it twice would leave two."""
+        return self._api.dialect is Dialect.RESPONSES and (call.body.get("store", True) or bool(call.body.get("background")))
+
+    def _wished(self, call: Call) -> int:
+        """The levels by which the client wants its call later; earlier, at others' expense, only where there are no tenants."""
+        wished = wished_priority(call.request.headers, call.body)
+        return max(0, wished) if call.tenant else wished
+
     def _make_request(self, call: Call, engine_id: str) -> httpx2.Request:
         """The call as this engine is to get it; the call is there from now on."""
-        if self._x.table.call(call.key).engine_id != engine_id:
-            self._x.table.apply(CallMoved(now=time.monotonic(), call_id=call.key, engine_id=engine_id))
+        now = time.monotonic()
+        self._x.admission.goes_to(call.key, engine_id, now)
+        self._x.observer.sent(call, engine_id, now)
         target = self._x.pool.states[engine_id].target
         row, active = self._x.table.row(call.identity.program_id), self._x.table.call(call.key)
         priority = priority_for(call.body, plugin=target.plugin)
-        body = upstream_body(self._api, call.body, call.identity, row, active, plugin=target.plugin)
+        salt = None if target.hosted else self._x.tenants.cache_salt(call.tenant, call.body.get("cache_salt"))
+        body = upstream_body(self._api, call.body, call.identity, row, active, plugin=target.plugin, salt=salt)
+        if target.hosted is not None:
+            body = without_vendor_fields(body)
         try:
             content = json.dumps(body)  # in ASCII: JSON can name half a surrogate pair, UTF-8 cannot
         except RecursionError:
             raise HTTPError(400, "the request body is nested too deeply") from None
-        return self._x.pool.client.build_request(
-            "POST",
-            engine_url(target, call.request.scope),
-            headers=upstream_headers(call.request.headers.raw, call.identity, call.call_id, priority),
-            content=content,
-        )
+        headers = upstream_headers(call.request.headers.raw, target, call.identity, call.call_id, priority)
+        level = self._x.admission.priority(call.key)
+        if target.plugin and active.priority != wished_priority(call.request.headers, call.body):
+            level = active.priority  # not as early as the client wants it
+        if level is not None:  # the client's own is in it
+            name = PRIORITY_HEADER.encode()
+            headers = [*(h for h in headers if h[0].lower() != name), (name, str(level).encode())]
+        url = engine_url(target, call.request.scope)
+        return self._x.pool.client.build_request("POST", url, headers=headers, content=content)
 
-    async def _pass_on(self, call: Call, response: httpx2.Response, client: Downstream) -> None:
+    async def _pass_on(self, call: Call, answer: Answer, client: Downstream) -> None:
         """Relay status, headers and body, and keep what the engine says the call cost and what it answered.
 
         The books are closed before the client has the end of the answer: its next call may follow at once.
         """
-        headers = client_headers(response.headers.raw, call.identity, call.call_id, self._engine_id(call))
-        if not response.headers.get("content-type", "").startswith("text/event-stream"):
-            data = b"".join([chunk async for chunk in chunks(response)])
-            if response.status_code < 400:
-                answer = parse_json(data)
-                self._settle(call, Outcome.FINISHED, "", read_account(answer))
-                self._note(call, answer)
+        engine_id = self._x.admission.places[call.key].engine_id
+        headers = client_headers(answer.headers.raw, call.identity, call.call_id, engine_id) + queue_headers(self._x, call)
+        if not answer.headers.get("content-type", "").startswith("text/event-stream"):
+            data = b"".join([chunk async for chunk in chunks(answer)])
+            if answer.status_code < 400:
+                said = parse_json(data)
+                self._books.settle(call, Outcome.FINISHED, "", read_account(said))
+                self._books.note(call, said)
             else:
-                self._settle(call, Outcome.REFUSED, f"the engine answered {response.status_code}", Account(service_s=0.0))
-            self._close(call)
-            await client.start(response.status_code, [*headers, (b"content-length", str(len(data)).encode())])
-            await client.write(data, last=True)
+                self._note_refusal(call, answer.status_code)
+            self._books.close(call)
+            await client.finish(answer.status_code, headers, data)
             return
         options = call.body.get("stream_options")
         stream = EventStream(self._api, keep_usage=isinstance(options, dict) and bool(options.get("include_usage")))
-        await client.start(response.status_code, headers)
+        await client.start(answer.status_code, headers)
         try:
-            async for chunk in chunks(response):
+            async for chunk in chunks(answer):
                 for event in stream.feed(chunk):
                     # Clients hang up at the last event, before the engine closes its side.
                     call.account = stream.account
                     if stream.begun and call.first_token_s is None:
                         call.first_token_s = time.monotonic()
+                        self._x.observer.first_token(call, call.first_token_s)
                     if stream.done:
-                        self._settle(call, Outcome.FINISHED, "", stream.account)
-                        self._note(call, stream.answer())
-                        self._close(call)
+                        self._books.settle(call, Outcome.FINISHED, "", stream.account)
+                        self._books.note(call, stream.answer())
+                        self._books.close(call)
                     await client.write(event)
-            self._settle(call, Outcome.FINISHED, "", stream.account)
+            self._books.settle(call, Outcome.FINISHED, "", stream.account)
         finally:
-            self._note(call, stream.answer())
-        self._close(call)
+            self._books.note(call, stream.answer())
+        self._books.close(call)
         await client.write(stream.close(), last=True)
 
-    def _settle(self, call: Call, outcome: Outcome, reason: str, account: Account) -> None:
-        """The engine has done with the call: nobody can cancel it any more, what is left is to tell the client."""
-        call.end(outcome, reason, account)
-        self._x.scopes.pop(call.key, None)
-
-    def _note(self, call: Call, answer: Any) -> None:
-        """Remember what was answered, once, so that the next call is known to go on from it."""
-        if call.noted:
-            return
-        call.noted = True
-        stored = isinstance(answer, dict) and self._api.dialect is Dialect.RESPONSES
-        response_id = answer.get("id") if stored else None
-        self._x.sessions.answered(
-            call.identity,
-            call.call_id,
-            call.trail,
-            read_answers(self._api.dialect, answer),
-            engine_id=self._engine_id(call),
-            response_id=response_id if isinstance(response_id, str) else None,
-        )
-
-    def _engine_id(self, call: Call) -> str:
-        return self._x.table.call(call.key).engine_id
-
-    def _close(self, call: Call) -> None:
-        """Account for the call, once. An engine that gives no figures is taken to have served it all the time."""
-        if call.closed:
-            return
-        call.closed = True
-        now, account, identity = time.monotonic(), call.account, call.identity
-        service_s = now - call.arrived_s if account.service_s is None else account.service_s
-        waiting_s = account.waiting_s or 0.0
-        self._x.scopes.pop(call.key, None)
-        self._x.prompt_length.learn(call.body.get("model"), call.tokens_by_rule, account.prompt_tokens)
-        self._x.metrics.call_over(
-            identity.program_id,
-            self._engine_id(call),
-            call.outcome,
-            latency_s=now - call.arrived_s,
-            ttft_s=None if call.first_token_s is None else call.first_token_s - call.arrived_s,
-            output_tokens=0 if self._api.dialect is Dialect.EMBEDDINGS else account.output_tokens,
-        )
-        event: CallFinished | CallAborted = CallAborted(
-            now=now, call_id=call.key, reason=call.reason, service_s=service_s, waiting_s=waiting_s
-        )
-        finished = call.outcome is Outcome.FINISHED
-        if finished:
-            event = CallFinished(
-                now=now,
-                call_id=call.key,
-                service_s=service_s,
-                waiting_s=waiting_s,
-                output_tokens=account.output_tokens,
-            )
-        self._x.table.apply(event)
-        if identity.final and finished:
-            self._x.lifetimes.end(identity.program_id, now)
-            self._x.sessions.ended(identity.program_id)
-        else:
-            self._x.lifetimes.rest(identity.program_id, now, anonymous=identity.anonymous)
+    def _note_refusal(self, call: Call, status: int) -> None:
+        """The engine has answered with an error of its own, which is the client's to read."""
+        self._books.settle(call, Outcome.REFUSED, f"the engine answered {status}", Account(service_s=0.0))
+        if status in {429, 503}:
+            self._x.admission.refused(call.key, time.monotonic())

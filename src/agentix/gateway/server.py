@@ -6,21 +6,37 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
 
 import uvicorn
 from starlette.types import ASGIApp
+
+from agentix.gateway.connections import PatientProtocol
 
 _DRAIN_S = 3
 
 
 @asynccontextmanager
-async def serving(app: ASGIApp, listener: socket.socket) -> AsyncIterator[asyncio.Task[None]]:
+async def serving(
+    app: ASGIApp, listener: socket.socket, *, tls: tuple[Path, Path] | None = None
+) -> AsyncIterator[asyncio.Task[None]]:
     """Serve `app` on a socket that listens, up when the block begins and down when it is left.
 
+    `tls`: files of a certificate (with its chain) and its private key, to speak HTTPS.
     Gives the task that serves: done before the end of the block only if the server has stopped by itself. Calls still in
     flight at the end get three seconds. Signals are left to the caller.
     """
-    server = _Server(uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=_DRAIN_S))
+    config = uvicorn.Config(
+        app,
+        http=PatientProtocol,
+        log_config=None,  # the process's own
+        log_level="warning",
+        access_log=False,
+        timeout_graceful_shutdown=_DRAIN_S,
+    )
+    if tls is not None:
+        config.ssl_certfile, config.ssl_keyfile = tls
+    server = _Server(config)
     task = asyncio.create_task(server.serve(sockets=[listener]))
     try:
         up = asyncio.create_task(server.up.wait())

@@ -5,22 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import httpx2
 from starlette.types import Scope
 
 from agentix.core.events import Attained
 from agentix.core.program import CallRow, ProgramRow
 from agentix.gateway.apis import Api, Dialect
 from agentix.gateway.config import EngineTarget
-from agentix.gateway.identity import Identity
+from agentix.gateway.errors import HTTPError
+from agentix.gateway.identity import Identity, engine_session
 from agentix.gateway.vendor_fields import flatten_xargs, hinted_priority
 from agentix.wire import (
     CALL_HEADER,
     ENGINE_HEADER,
     LAST_CALL_XARG,
+    LEVEL_HEADER,
     PRIORITY_HEADER,
     PROGRAM_HEADER,
+    QUEUE_MS_HEADER,
     REQUEST_ID_HEADER,
     SESSION_HEADER,
+    TOTALS_XARGS,
     attained_to_xargs,
 )
 
@@ -31,47 +36,66 @@ _PER_CONNECTION = frozenset(
     b"connection keep-alive proxy-authenticate proxy-authorization te trailer transfer-encoding upgrade".split()
 )
 _RECOMPUTED = frozenset({b"host", b"content-length", b"accept-encoding", SESSION_HEADER.encode()})
-_OURS = frozenset(name.encode() for name in (PROGRAM_HEADER, CALL_HEADER, ENGINE_HEADER))
+_OURS = frozenset(n.encode() for n in (PROGRAM_HEADER, CALL_HEADER, ENGINE_HEADER, QUEUE_MS_HEADER, LEVEL_HEADER))
+
+
+# Keys of clients, under the names that OpenAI's, Anthropic's and Azure's SDKs send.
+CREDENTIALS = frozenset({b"authorization", b"x-api-key", b"api-key"})
 
 
 def upstream_headers(
-    headers: RawHeaders, identity: Identity, call_id: str, priority: int | None = None
+    headers: RawHeaders, target: EngineTarget, identity: Identity, call_id: str, priority: int | None = None
 ) -> list[tuple[bytes, bytes]]:
-    """The client's headers (Authorization among them) and the program id under the name vLLM reads.
+    """The client's headers (Authorization among them, unless the engine has a key of its own) and the program id for vLLM.
 
     An anonymous call gets no session, so that engines do not keep a program that may never come back. Answers are asked
     for uncompressed: the relay reads figures from their end. `priority`: in vLLM's sense, unless the client set one.
     """
-    kept = forwarded_headers(headers)
+    kept = forwarded_headers(headers, target)
     if all(name != REQUEST_ID_HEADER.encode() for name, _ in kept):
         kept.append((REQUEST_ID_HEADER.encode(), call_id.encode()))
     if not identity.anonymous:
-        kept.append((SESSION_HEADER.encode(), identity.program_id.encode()))
+        kept.append((SESSION_HEADER.encode(), engine_session(identity.program_id).encode()))
     if priority is not None and all(name != PRIORITY_HEADER.encode() for name, _ in kept):
         kept.append((PRIORITY_HEADER.encode(), str(priority).encode()))
     return kept
 
 
-def forwarded_headers(headers: RawHeaders) -> list[tuple[bytes, bytes]]:
-    """The client's headers as far as they go on: none of its connection's, none of a session, which is for us to name."""
-    return [*_end_to_end(headers, _RECOMPUTED), (b"accept-encoding", b"identity")]
+def forwarded_headers(headers: RawHeaders, target: EngineTarget) -> list[tuple[bytes, bytes]]:
+    """The client's headers as far as they go on: none of its connection's, none of a session, which is for us to name.
+
+    An engine's own key replaces the client's.
+    """
+    own = [(name.encode(), value.encode()) for name, value in target.credentials().items()]
+    dropped = _RECOMPUTED | CREDENTIALS if own else _RECOMPUTED
+    return [*_end_to_end(headers, dropped), (b"accept-encoding", b"identity"), *own]
 
 
 def upstream_auth(headers: Mapping[str, str]) -> dict[str, str]:
     """The client's credentials alone, for requests that the gateway makes on its behalf."""
-    return {k: v for k, v in headers.items() if k in {"authorization", "x-api-key", "api-key"}}
+    return {k: v for k, v in headers.items() if k.encode("latin-1") in CREDENTIALS}
 
 
 def upstream_body(
-    api: Api, body: Mapping[str, Any], identity: Identity, row: ProgramRow, call: CallRow, *, plugin: bool
+    api: Api,
+    body: Mapping[str, Any],
+    identity: Identity,
+    row: ProgramRow,
+    call: CallRow,
+    *,
+    plugin: bool,
+    salt: str | None = None,
 ) -> dict[str, Any]:
     """The client's body, asking for usage in a stream, and for our engines with the program's totals.
 
-    Fields of `vllm_xargs` that vLLM would refuse are flattened. Everything else passes, known or not.
+    Fields of `vllm_xargs` that vLLM would refuse are flattened. `salt` keeps the prefix caches of tenants apart
+    (`Tenants.cache_salt`). Everything else passes, known or not.
     """
     changed = dict(body)
     if "session_id" in changed and not identity.anonymous:
-        changed["session_id"] = identity.program_id  # vLLM prefers it to the header
+        changed["session_id"] = engine_session(identity.program_id)  # vLLM prefers it to the header
+    if salt is not None:
+        changed["cache_salt"] = salt
     options = changed.get("stream_options")
     if api.asks_for_usage and changed.get("stream") is True and isinstance(options, dict | None):
         changed["stream_options"] = _with_usage(options or {})
@@ -85,9 +109,11 @@ def upstream_body(
             critical_path_s=row.critical_path_s,
             path_s=call.path_s,
             program_class=row.program_class,
+            weight=row.weight,
         )
         last = {LAST_CALL_XARG: True} if identity.final else {}
-        changed["vllm_xargs"] = {**(changed.get("vllm_xargs") or {}), **attained_to_xargs(totals), **last}
+        theirs = {k: v for k, v in (changed.get("vllm_xargs") or {}).items() if k not in TOTALS_XARGS}  # they are ours to say
+        changed["vllm_xargs"] = {**theirs, **attained_to_xargs(totals), **last}
     return changed
 
 
@@ -108,7 +134,7 @@ def priority_for(body: Mapping[str, Any], *, plugin: bool) -> int | None:
 
 def client_headers(headers: RawHeaders, identity: Identity, call_id: str, engine_id: str) -> list[tuple[bytes, bytes]]:
     """The engine's response headers, less those of its own connection, and ours."""
-    ours = {PROGRAM_HEADER: identity.program_id, CALL_HEADER: call_id, ENGINE_HEADER: engine_id}
+    ours = {PROGRAM_HEADER: identity.shown_id, CALL_HEADER: call_id, ENGINE_HEADER: engine_id}
     return [*answer_headers(headers), *((name.encode(), value.encode()) for name, value in ours.items())]
 
 
@@ -117,13 +143,16 @@ def answer_headers(headers: RawHeaders) -> list[tuple[bytes, bytes]]:
     return _end_to_end(headers, _OURS | {b"content-length", b"date", b"server"})
 
 
-def engine_url(target: EngineTarget, scope: Scope) -> str:
-    """The client's path and query at an engine.
+def engine_url(target: EngineTarget, scope: Scope) -> httpx2.URL:
+    """The client's path and query at an engine. Raises HTTPError 414 if they are too long for an address.
 
     From the scope: Starlette's request.url begins with the Host header, so that a client could choose the path.
     """
     query = scope["query_string"].decode("latin-1")
-    return target.url + str(scope["path"]) + (query and f"?{query}")
+    try:
+        return httpx2.URL(target.url + str(scope["path"]) + (query and f"?{query}"))
+    except httpx2.InvalidURL as error:
+        raise HTTPError(414, f"the path and query are no address for an engine: {error}") from None
 
 
 def _end_to_end(headers: RawHeaders, dropped: frozenset[bytes]) -> list[tuple[bytes, bytes]]:

@@ -18,7 +18,7 @@ class Client:
         self.num_calls = 0
 
     def call(
-        self, said: list[str] | str, answer: str, *, tenant: str = "t", response_id: str | None = None, **claims: Any
+        self, said: list[str] | str, answer: str, *, tenant: str = "", response_id: str | None = None, **claims: Any
     ) -> Identity:
         """One call; `said` alternates between user and assistant. `headers` and fields of the body in `claims`."""
         headers = {"x-agentix-call": f"c{self.num_calls}", **claims.pop("headers", {})}
@@ -88,7 +88,8 @@ def test_opencode_s_child_sessions_belong_to_the_program_of_their_root() -> None
     silent = client.call(["task", "1", "more"], "3", headers={"x-session-id": "child"})
     assert (silent.program_id, silent.thread_id, silent.parents) == ("root", "child", ("c1", "c2"))
     stranger = client.call("task", "1", headers={"x-session-id": "child"}, tenant="other")
-    assert (stranger.program_id, stranger.thread_id) == ("child", "")
+    assert (stranger.shown_id, stranger.thread_id) == ("child", "")
+    assert stranger.program_id not in {"child", "root"}
 
 
 def test_a_response_is_gone_on_from_by_its_id_within_a_tenant() -> None:
@@ -99,9 +100,9 @@ def test_a_response_is_gone_on_from_by_its_id_within_a_tenant() -> None:
     beside = client.call("b", "x", previous_response_id="resp_1")
     assert (beside.program_id, beside.thread_id) == ("anonymous-c0", "c2")
     assert client.call("a", "x", previous_response_id="resp_1", tenant="other").anonymous
-    assert client.sessions.engine_of("t", "resp_1") == "e"
+    assert client.sessions.engine_of("", "resp_1") == "e"
     assert client.sessions.engine_of("other", "resp_1") is None
-    assert client.sessions.engine_of("t", None) is None
+    assert client.sessions.engine_of("", None) is None
 
 
 def test_final_turns_are_told_and_ended_programs_forgotten() -> None:

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from agentix.gateway.identity.conventions import check_id, read_claim
 from agentix.gateway.identity.lineage import Lineage, Trail, make_trail
+from agentix.gateway.identity.scoped import engine_session, scoped, split_scoped
 from agentix.gateway.identity.sessions import Identity, Sessions
 from agentix.gateway.identity.turns import Turn, read_answers, read_prompt
 
-# There is one tenant so far; everything that is remembered already belongs to one.
-TENANT = ""
-
 __all__ = [
-    "TENANT",
     "Identity",
     "Lineage",
     "Sessions",
     "Trail",
     "Turn",
     "check_id",
+    "engine_session",
     "make_trail",
     "read_answers",
     "read_claim",
     "read_prompt",
+    "scoped",
+    "split_scoped",
 ]

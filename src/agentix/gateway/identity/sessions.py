@@ -11,6 +11,7 @@ from typing import Any
 from agentix.gateway.identity.conventions import Claim
 from agentix.gateway.identity.lineage import Lineage, Match, Trail
 from agentix.gateway.identity.recent import Recent
+from agentix.gateway.identity.scoped import scoped, split_scoped
 from agentix.gateway.identity.turns import Turn
 
 _MAX_PARENTS = 64
@@ -21,6 +22,7 @@ _MAX_THREADS = 256
 class Identity:
     """Who a call belongs to.
 
+    program_id  as the gateway knows it, unique over tenants
     parents    None when nobody knows them, () when the client says that the call has none
     anonymous  nothing names a program for certain and nothing leads to one, so the call begins its own
     final      the program ends with this call
@@ -36,6 +38,11 @@ class Identity:
     final: bool = False
     continues: str | None = None
     launched_by: str | None = None
+
+    @property
+    def shown_id(self) -> str:
+        """The program's id as its client knows it."""
+        return split_scoped(self.program_id)[1]
 
     def key(self, call_id: str) -> str:
         """What a call of this program is called in the table, where all programs' calls are."""
@@ -87,7 +94,7 @@ class Sessions:
             match = self._continued(trail, claim, program_id)
         else:
             match = self._continued(trail, claim, None)
-            program_id = match.program_id if match else claim.session_id or f"anonymous-{call_id}"
+            program_id = match.program_id if match else scoped(trail.tenant, claim.session_id or f"anonymous-{call_id}")
         named = thread_id is not None
         if thread_id is None:
             thread_id = match.thread_id if match else ""
@@ -160,7 +167,7 @@ class Sessions:
             parent = claim.parent_session_id
             self._parent_programs[tenant, session] = self._parent_programs.get((tenant, parent)) or parent
         program_id = self._parent_programs.get((tenant, session))
-        return program_id or session, program_id is not None
+        return scoped(tenant, program_id or session), program_id is not None
 
     def _thread_of(self, tenant: str, session_id: str | None) -> str | None:
         """The thread that a session is: the main one, unless another session started it."""

@@ -1,0 +1,218 @@
+"""How much may a tenant, or one of its programs, still use? Demote first, then hold, then refuse. Pure: `now` is an argument.
+
+Of each budget four things are counted: calls and tokens a minute, calls at a time, and seconds of attained service an hour
+(docs/tenants.md). What a call costs is known only when it is over. So it starts when something is left, may overdraw the
+budget, and the debt is paid off before the next one starts; calls under way count with the mean of those before.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from agentix.gateway.buckets import Bucket, Window
+from agentix.gateway.errors import HTTPError
+from agentix.gateway.identity.scoped import split_scoped
+from agentix.gateway.tenants import Budget, Tenant
+
+_HOUR_S = 3600.0
+_FIRST_GUESS_S = 5.0  # of how long a call takes, until one is over
+_NEWS = 0.2  # how much each call counts in the mean of how long they take
+_MIN_PROGRAMS = 1024
+_ALL = 1e-9  # "below this": nothing is left in the window
+
+
+class _Account:
+    """What one tenant, or one program, has used of its budget, and what of its calls waits to be sent."""
+
+    def __init__(self, budget: Budget, owner: str) -> None:
+        self.budget = budget
+        self.owner = owner
+        self.num_waiting = 0
+        self.num_running = 0
+        self._waiting_tokens = 0
+        self._stay_s = _FIRST_GUESS_S
+        self._service_s = _FIRST_GUESS_S
+        self._calls = None if budget.calls_per_minute is None else Bucket(budget.calls_per_minute)
+        self._tokens = None if budget.tokens_per_minute is None else Bucket(budget.tokens_per_minute)
+        self._window = Window(_HOUR_S)
+
+    def ready_at(self, now: float) -> float:
+        """The moment from which one more call may be sent; infinity: once one of those under way is over."""
+        budget, moment_s = self.budget, now
+        if budget.concurrent_calls is not None and self.num_running >= budget.concurrent_calls:
+            return math.inf
+        if budget.service_s_per_hour is not None:
+            moment_s = self._window.below_at(budget.service_s_per_hour, now)
+            running_s = self.num_running * self._service_s
+            if moment_s <= now and self._window.total(now) + running_s >= budget.service_s_per_hour:
+                return math.inf
+        if self._calls is not None:
+            moment_s = max(moment_s, self._calls.ready_at(1, now))
+        if self._tokens is not None:
+            moment_s = max(moment_s, self._tokens.ready_at(0, now))
+        return moment_s
+
+    def wait(self, now: float) -> tuple[float, str]:
+        """How long a new call is likely to wait behind those that do, in seconds, and for which limit ("": for none)."""
+        budget, waits = self.budget, [(0.0, "")]
+        num_before = self.num_running + self.num_waiting
+        if self._calls is not None:
+            waits.append((self._calls.ready_at(self.num_waiting + 1, now) - now, f"{budget.calls_per_minute} calls a minute"))
+        if self._tokens is not None:
+            until_s = self._tokens.ready_at(self._waiting_tokens, now)
+            waits.append((until_s - now, f"{budget.tokens_per_minute} tokens a minute"))
+        if budget.concurrent_calls is not None:
+            rounds = num_before // budget.concurrent_calls
+            waits.append((rounds * self._stay_s, f"{budget.concurrent_calls} calls at a time"))
+        if budget.service_s_per_hour is not None:
+            limit_s, before_s = budget.service_s_per_hour, num_before * self._service_s
+            until_s = self._window.below_at(max(limit_s - before_s, _ALL), now)
+            later_s = max(0.0, before_s - limit_s) / limit_s * _HOUR_S
+            waits.append((until_s - now + later_s, f"{limit_s:g} s of service an hour"))
+        return max(waits, key=lambda wait: wait[0])
+
+    def share(self, now: float) -> float:
+        """The largest share of a limit that is used up or spoken for; 1: all of it. A number at a time is no share."""
+        shares = [0.0]
+        if self._calls is not None:
+            shares.append(self._calls.used(now) + self.num_waiting / self._calls.num_per_minute)
+        if self._tokens is not None:
+            shares.append(self._tokens.used(now) + self._waiting_tokens / self._tokens.num_per_minute)
+        if self.budget.service_s_per_hour is not None:
+            under_way_s = self.num_running * self._service_s
+            shares.append((self._window.total(now) + under_way_s) / self.budget.service_s_per_hour)
+        return max(shares)
+
+    def levels(self, now: float) -> int:
+        """By how many levels its calls are worsened: 1 from the soft share on, 2 once nothing is left."""
+        share = self.share(now)
+        return 0 if share < self.budget.soft else 1 if share < 1 else 2
+
+    def arrive(self, tokens: int) -> None:
+        """A call of so many tokens waits to be sent."""
+        self.num_waiting += 1
+        self._waiting_tokens += tokens
+
+    def leave(self, tokens: int) -> None:
+        """It waits no longer."""
+        self.num_waiting -= 1
+        self._waiting_tokens -= tokens
+
+    def start(self, tokens: int, now: float) -> None:
+        """It is sent."""
+        self.leave(tokens)
+        self.num_running += 1
+        if self._calls is not None:
+            self._calls.take(1, now)
+        if self._tokens is not None:
+            self._tokens.take(tokens, now)
+
+    def finish(self, more_tokens: int, service_s: float, stay_s: float, now: float) -> None:
+        """It is over: it took so many tokens more than was thought, and this service, in a stay that was so long."""
+        self.num_running -= 1
+        self._stay_s += _NEWS * (stay_s - self._stay_s)
+        self._service_s += _NEWS * (service_s - self._service_s)
+        if self._tokens is not None:
+            self._tokens.take(more_tokens, now)
+        if self.budget.service_s_per_hour is not None:
+            self._window.add(service_s, now)
+
+    def is_fresh(self, now: float) -> bool:
+        """Whether one that has used nothing would be the same."""
+        return not (self.num_waiting or self.num_running or self.share(now))
+
+
+@dataclass(slots=True)
+class _Use:
+    """A call that is under way: whose accounts it is on, and since when it is in an engine (None: it is not)."""
+
+    accounts: tuple[_Account, ...]
+    tokens: int
+    sent_s: float | None = None
+
+
+class Budgets:
+    """The accounts of all tenants and of their programs.
+
+    A call is told of in order: `check`, `arrived`, `sent` (once it has been let), `over`. Whoever has no limits has no
+    account and costs nothing. Every method takes constant time, but that accounts which are as good as new are dropped now
+    and then, in time proportional to the arrivals since.
+    """
+
+    def __init__(self, tenants: tuple[Tenant, ...] = ()) -> None:
+        self._tenants = {t.name: t for t in tenants}
+        self._accounts = {t.name: _Account(t.budget, f"tenant {t.name!r}") for t in tenants if t.budget.is_limited}
+        self._programs: dict[str, _Account] = {}
+        self._max_programs = _MIN_PROGRAMS
+        self._uses: dict[str, _Use] = {}
+
+    def tenant_weight(self, tenant: str) -> float:
+        """The tenant's share beside other tenants; 1 for the open tenant."""
+        return self._tenants[tenant].weight if tenant in self._tenants else 1.0
+
+    def check(self, tenant: str, program_id: str, now: float) -> int:
+        """By how many levels a call of this program that arrives now is worsened.
+
+        Raises HTTPError 429 if it would wait for longer than the budget's `max_hold_s`.
+        """
+        levels = 0
+        for account in self._of(tenant, program_id):
+            wait_s, limit = account.wait(now)
+            if wait_s > account.budget.max_hold_s:
+                raise _over_budget(account.owner, limit, wait_s)
+            levels = max(levels, account.levels(now))
+        return levels
+
+    def hold_until(self, tenant: str, program_id: str, now: float) -> float:
+        """The moment before which no call of this program may be sent; `now`: at once, infinity: when one under way is over."""
+        return max((a.ready_at(now) for a in self._of(tenant, program_id)), default=now)
+
+    def arrived(self, key: str, tenant: str, program_id: str, tokens: int, now: float) -> None:
+        """A call waits to be sent. `key`: its id in the table, `tokens`: its prompt's, estimated."""
+        budget = self._tenants[tenant].program_budget if tenant in self._tenants else None
+        if budget is not None and budget.is_limited and program_id not in self._programs:
+            self._forget_fresh(now)
+            self._programs[program_id] = _Account(budget, f"program {split_scoped(program_id)[1]!r}")
+        accounts = self._of(tenant, program_id)
+        for account in accounts:
+            account.arrive(tokens)
+        if accounts:
+            self._uses[key] = _Use(accounts, tokens)
+
+    def sent(self, key: str, now: float) -> None:
+        """The call goes to an engine; to another one after that is nothing new."""
+        use = self._uses.get(key)
+        if use is None or use.sent_s is not None:
+            return
+        use.sent_s = now
+        for account in use.accounts:
+            account.start(use.tokens, now)
+
+    def over(self, key: str, *, service_s: float, tokens: int | None, now: float) -> None:
+        """The call is over, or was given up while it waited. `tokens`: all that it took; None: nobody has counted."""
+        use = self._uses.pop(key, None)
+        if use is None:
+            return
+        for account in use.accounts:
+            if use.sent_s is None:
+                account.leave(use.tokens)
+            else:
+                more_tokens = 0 if tokens is None else tokens - use.tokens
+                account.finish(more_tokens, service_s, now - use.sent_s, now)
+
+    def _of(self, tenant: str, program_id: str) -> tuple[_Account, ...]:
+        found = (self._accounts.get(tenant), self._programs.get(program_id))
+        return tuple(a for a in found if a is not None)
+
+    def _forget_fresh(self, now: float) -> None:
+        if len(self._programs) >= self._max_programs:
+            self._programs = {p: a for p, a in self._programs.items() if not a.is_fresh(now)}
+            self._max_programs = max(_MIN_PROGRAMS, 2 * len(self._programs))
+
+
+def _over_budget(owner: str, limit: str, wait_s: float) -> HTTPError:
+    """429: `wait_s` until there is room again."""
+    retry_after_s = math.ceil(wait_s)
+    message = f"{owner} is over its budget of {limit}; there is room again in about {retry_after_s} s"
+    return HTTPError(429, message, "rate_limit_error", retry_after_s, code="budget_exceeded")

@@ -1,0 +1,54 @@
+"""Where a call stands at the gateway: which engine, whether it is held or sent, and why."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class Tier(IntEnum):
+    """How much of the order an engine keeps by itself.
+
+    ANY 0       nothing: it serves first come, first served, so the gateway holds what does not fit into its batch
+    PRIORITY 1  it serves waiting calls by the priority that they come with (vLLM with `--scheduling-policy priority`); held
+                like 0, and sent with their level as priority
+    PLUGIN 2    everything: it orders calls and preempts running ones as the core says (the plug-in); sent at once
+    """
+
+    ANY = 0
+    PRIORITY = 1
+    PLUGIN = 2
+
+
+@dataclass(slots=True, kw_only=True)
+class Place:
+    """Where a call stands. The admission alone changes it. Moments on the monotonic clock.
+
+    key         its id in the table
+    engine_ids  engines that might serve it when it arrived, best first; `why`: what made the first the best
+    tokens      of its prompt, estimated
+    sent_s      since when it is in its engine; None: it is held
+    level       where it was placed last
+    asleep      why it may not go whatever its place is, in words; "": it stands in the order
+    wake_s      when that is looked at again; infinite: when somebody says so
+    turn        set once it is sent, if somebody waits for that
+    answering   its answer has begun
+    """
+
+    key: str
+    program_id: str
+    tenant: str
+    model: str | None
+    engine_id: str
+    engine_ids: tuple[str, ...]
+    tokens: int
+    arrived_s: float
+    why: str = ""
+    sent_s: float | None = None
+    level: int = 0
+    asleep: str = ""
+    wake_s: float = math.inf
+    turn: asyncio.Event | None = None
+    answering: bool = False
