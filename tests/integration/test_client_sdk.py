@@ -12,7 +12,9 @@ import pytest
 
 import agentix
 from agentix.core import events
+from agentix.gateway.tenants import Tenant, Tenants, key_digest
 from client_sessions import settle
+from fake_engine import FakeEngine
 from gateway_system import eventually, gateway
 from recorded_engine import RecordedEngine
 
@@ -54,6 +56,25 @@ async def test_the_gateway_sees_the_program_as_it_is() -> None:
     assert parents[1] == parents[2] == {next(iter(ids))}
     assert parents[3] == set(list(ids)[1:3])
     assert len({e.program_id for e in arrived}) == 1
+
+
+async def test_with_tenants_the_session_is_opened_and_ended_with_the_key_of_its_calls() -> None:
+    agentix.instrument()
+    key = "agx-acme-" + "0123456789" * 4
+    acme = Tenants((Tenant(name="acme", key_digests=(key_digest(key),)),), "a secret of thirty-two characters")
+    async with (
+        gateway(FakeEngine(), tenants=acme) as system,
+        openai.AsyncOpenAI(base_url=f"{system.url}/v1", api_key=key, max_retries=0) as client,
+    ):
+        try:
+            with agentix.program("research"):
+                await client.chat.completions.create(model="fake", messages=MESSAGES)
+                (row,) = system.table.rows.values()
+                assert (row.program_class, row.num_finished) == ("research", 1)
+            await asyncio.to_thread(settle)
+            await eventually(lambda: not system.table.rows)
+        finally:
+            agentix.uninstrument()
 
 
 async def test_a_server_that_is_not_there_costs_no_more_than_its_own_error() -> None:

@@ -66,7 +66,7 @@ def ab(
         --arms stock-fcfs,plas,plas-recompute --load 0.7,1,1.5 \\
         --out results -- --max-num-seqs 16
     """  # noqa: D301  (\b keeps click from reflowing the example)
-    require("gateway", "starlette", "uvicorn", "httpx2", "aiohttp", "psutil")
+    require("gateway", "starlette", "uvicorn", "httpx2", "aiohttp", "prometheus_client", "psutil")
     from agentix.ab.config import AbConfig, parse_workload  # noqa: PLC0415 - heavy, and optional for other commands
     from agentix.ab.display import display  # noqa: PLC0415
     from agentix.ab.run import run_ab  # noqa: PLC0415

@@ -78,7 +78,9 @@ def _ask(gateway: str, method: str, path: str, body: dict[str, Any] | None = Non
     except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
         raise AgentixError(f"no gateway answers at {gateway} ({error})") from None
     if response.is_error:
-        raise AgentixError(f"the gateway refuses ({response.status_code}): {answer['error']['message']}")
+        problem = answer.get("error") if isinstance(answer, dict) else None
+        said = problem.get("message") if isinstance(problem, dict) else "it does not say why; is it a gateway?"
+        raise AgentixError(f"{gateway} refuses ({response.status_code}): {said}")
     return answer
 
 

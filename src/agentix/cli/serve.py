@@ -88,9 +88,7 @@ def serve(
         str | None,
         typer.Option(metavar="URL", help="Send traces there (OpenTelemetry over HTTP); or set OTEL_EXPORTER_OTLP_ENDPOINT."),
     ] = None,
-    tier: Annotated[
-        str, typer.Option(help="What engines order by themselves, auto, 0, 1, 2: see docs/gateway.md.")
-    ] = "auto",
+    tier: Annotated[str, typer.Option(help="What engines order by themselves, auto, 0, 1, 2: see docs/gateway.md.")] = "auto",
     max_concurrency: Annotated[
         int | None, typer.Option(min=1, help="Calls that may be in one engine at a time; otherwise found out.")
     ] = None,
@@ -107,7 +105,7 @@ def serve(
     agentix serve MODEL -- --max-model-len 32768   your model, with vLLM's own options
     agentix serve --engine-url http://host:8000    in front of a server that already runs
     """  # noqa: D301  (\b keeps click from reflowing the examples)
-    require("gateway", "starlette", "uvicorn", "httpx2", "aiohttp", "psutil")
+    require("gateway", "starlette", "uvicorn", "httpx2", "aiohttp", "prometheus_client", "psutil")
     from agentix.gateway.admission_settings import AdmissionSettings  # noqa: PLC0415 - heavy, and optional for other commands
     from agentix.gateway.engines_file import load_engines  # noqa: PLC0415 - heavy, and optional for other commands
     from agentix.gateway.listeners import make_listeners  # noqa: PLC0415 - heavy, and optional for other commands
@@ -195,16 +193,18 @@ def _greeting(ready: Ready) -> str:
         "max_tokens": 32,
         "temperature": 0,
     }
+    key = ' -H "Authorization: Bearer $AGENTIX_API_KEY"' if ready.needs_key else ""
     lines = [
         "",
         f"Agentix is ready. Base URL: {ready.url}",
         "",
         "Try a call of the program my-agent:",
         "",
-        f"  curl {ready.url}/chat/completions -H 'Content-Type: application/json' \\",
+        f"  curl {ready.url}/chat/completions{key} -H 'Content-Type: application/json' \\",
         f"    -H 'X-Agentix-Program: my-agent' -d '{json.dumps(body)}'",
         "",
-        f"and look at the process table:  curl {ready.url}/programs",
+        f"and look at the process table:  curl {ready.url}/programs{key}",
+        f"or at the dashboard:  {ready.url.removesuffix('/v1')}/ui",
         *([f"Engine logs: {ready.log_dir}"] if ready.log_dir else []),
         "Ctrl-C stops everything.",
         "",

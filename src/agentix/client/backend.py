@@ -10,7 +10,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -18,6 +18,8 @@ from urllib.parse import quote, urlsplit
 TIMEOUT_S = 1.0  # of one request about a session: it must never be what a program waits for
 SILENCE_S = 30.0  # a server that did not answer is left alone for so long
 ROUTES = ("/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages", "/v1/embeddings")  # calls of programs
+
+KEY_HEADERS = ("authorization", "x-api-key")  # where clients put the key that a gateway with tenants asks for
 
 _PRIVATE_SUFFIXES = (".localhost", ".local", ".internal", ".lan", ".home.arpa")
 _log = logging.getLogger("agentix.client")
@@ -47,6 +49,12 @@ def configured() -> tuple[str, ...]:
     return normalised(os.environ.get("AGENTIX_URL", "").split(","))
 
 
+def configured_keys() -> dict[str, str]:
+    """The key in AGENTIX_API_KEY, for the servers in AGENTIX_URL, of whose calls no headers were seen."""
+    key = os.environ.get("AGENTIX_API_KEY")
+    return {"authorization": f"Bearer {key}"} if key else {}
+
+
 def normalised(urls: Iterable[str]) -> tuple[str, ...]:
     """Base URLs as `root_of` gives them: without /v1 and without a slash at the end."""
     return tuple(u.strip().rstrip("/").removesuffix("/v1").rstrip("/") for u in urls if u.strip())
@@ -61,14 +69,17 @@ def is_private(host: str) -> bool:
     return address.is_private or address.is_loopback or address.is_link_local
 
 
-def start(root: str, program_id: str, program_class: str) -> Future[bool]:
-    """Open the program's session. The result says whether it is open; it seldom takes longer than `TIMEOUT_S`."""
-    return _in_background(_start, root, program_id, program_class)
+def start(root: str, program_id: str, program_class: str, keys: Mapping[str, str]) -> Future[bool]:
+    """Open the program's session. The result says whether it is open; it seldom takes longer than `TIMEOUT_S`.
+
+    `keys` are the call's own `KEY_HEADERS`: they go where the call goes, and nowhere else.
+    """
+    return _in_background(_start, root, program_id, program_class, keys)
 
 
-def end(root: str, program_id: str, session: Future[bool] | None) -> None:
+def end(root: str, program_id: str, session: Future[bool] | None, keys: Mapping[str, str]) -> None:
     """End the program, unless `session` says that the server never opened it. Nobody learns of a failure."""
-    _in_background(_end, root, program_id, session)
+    _in_background(_end, root, program_id, session, keys)
 
 
 def _in_background(function: Any, *args: Any) -> Future[Any]:
@@ -81,16 +92,16 @@ def _pool(pid: int) -> ThreadPoolExecutor:  # of this process: a fork has no thr
     return ThreadPoolExecutor(max_workers=1, thread_name_prefix="agentix-client")
 
 
-def _start(root: str, program_id: str, program_class: str) -> bool:
-    return _ask("POST", root, "/v1/programs", {"program_id": program_id, "class": program_class}) in {200, 201}
+def _start(root: str, program_id: str, program_class: str, keys: Mapping[str, str]) -> bool:
+    return _ask("POST", root, "/v1/programs", keys, {"program_id": program_id, "class": program_class}) in {200, 201}
 
 
-def _end(root: str, program_id: str, session: Future[bool] | None) -> None:
+def _end(root: str, program_id: str, session: Future[bool] | None, keys: Mapping[str, str]) -> None:
     if session is None or (session.done() and not session.cancelled() and session.result()):
-        _ask("DELETE", root, f"/v1/programs/{quote(program_id, safe='')}")
+        _ask("DELETE", root, f"/v1/programs/{quote(program_id, safe='')}", keys)
 
 
-def _ask(method: str, root: str, path: str, body: Any = None) -> int | None:
+def _ask(method: str, root: str, path: str, keys: Mapping[str, str], body: Any = None) -> int | None:
     """The answer's status; None if there was none."""
     if time.monotonic() < _silent_until_s.get(root, 0.0):
         return None
@@ -100,7 +111,7 @@ def _ask(method: str, root: str, path: str, body: Any = None) -> int | None:
         connection = kind(where.hostname or "", where.port, timeout=TIMEOUT_S)
         try:
             payload = None if body is None else json.dumps(body).encode()
-            connection.request(method, where.path + path, payload, {"Content-Type": "application/json"})
+            connection.request(method, where.path + path, payload, {"Content-Type": "application/json", **keys})
             return connection.getresponse().status
         finally:
             connection.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
+from collections.abc import Mapping
 from concurrent.futures import Future
 from threading import Lock
 
@@ -24,7 +25,7 @@ class Program:
         self._pid = os.getpid()
         self.dag = Dag()
         self._lock = Lock()
-        self._sessions: dict[str, Future[bool]] = {}
+        self._sessions: dict[str, tuple[Future[bool], Mapping[str, str]]] = {}  # each with the keys it was opened with
         self._has_bare_calls = False
 
     @property
@@ -32,18 +33,19 @@ class Program:
         """Whether it has ended, or this process is a copy of the one that it runs in: two must not count its calls."""
         return self._ended or self._pid != os.getpid()
 
-    def session(self, root: str) -> Future[bool]:
+    def session(self, root: str, keys: Mapping[str, str]) -> Future[bool]:
         """Whether the server at `root` is a gateway that knows this program now; asked once, at the first call there.
 
-        The first call has to wait for it: a program's class is told by opening it, and a call would open it without.
+        The first call has to wait for it: a program's class is told by opening it, and a call would open it without. `keys`
+        are that call's: a gateway with tenants keeps their programs apart.
         """
         session = self._sessions.get(root)
-        if session is not None:
-            return session
-        with self._lock:
-            if root not in self._sessions:
-                self._sessions[root] = backend.start(root, self.id, self.name)
-            return self._sessions[root]
+        if session is None:
+            with self._lock:
+                session = self._sessions.get(root)
+                if session is None:
+                    session = self._sessions[root] = backend.start(root, self.id, self.name, keys), keys
+        return session[0]
 
     def note_bare_call(self) -> None:
         """A call was announced by headers alone: where it goes is not known, unless AGENTIX_URL says it."""
@@ -56,8 +58,8 @@ class Program:
         self._ended = True
         with self._lock:
             sessions = dict(self._sessions)
-        for root, session in sessions.items():
-            backend.end(root, self.id, session)
+        for root, (session, keys) in sessions.items():
+            backend.end(root, self.id, session, keys)
         if self._has_bare_calls:
             for root in set(backend.configured()) - sessions.keys():
-                backend.end(root, self.id, None)
+                backend.end(root, self.id, None, backend.configured_keys())

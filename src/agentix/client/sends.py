@@ -68,7 +68,7 @@ def _begin(request: Any, only: Targets) -> _Sent | None:
     root = None if urls is None else backend.root_of(request.url, urls)
     if root is None:
         return None
-    session = place.program.session(root)
+    session = place.program.session(root, _keys(request.headers))
     call = place.program.dag.begin(place.strand)
     for name, value in headers_of(place.program, call).items():  # `update` costs four times as much
         request.headers[name] = value
@@ -77,6 +77,10 @@ def _begin(request: Any, only: Targets) -> _Sent | None:
 
 def _names_its_program(headers: Any) -> bool:
     return any(name.lower() == _PROGRAM for name, _ in headers.raw)  # `in` would first find out in what they are encoded
+
+
+def _keys(headers: Any) -> dict[str, str]:
+    return {name: headers[name] for name in backend.KEY_HEADERS if name in headers}
 
 
 @never_raising

@@ -243,6 +243,7 @@ class Relay:
         await client.start(answer.status_code, headers)
         try:
             async for chunk in chunks(answer):
+                events = []
                 for event in stream.feed(chunk):
                     # Clients hang up at the last event, before the engine closes its side.
                     call.account = stream.account
@@ -253,7 +254,8 @@ class Relay:
                         self._books.settle(call, Outcome.FINISHED, "", stream.account)
                         self._books.note(call, stream.answer())
                         self._books.close(call)
-                    await client.write(event)
+                    events.append(event)
+                await client.write(b"".join(events))  # what came in one piece goes on in one
             self._books.settle(call, Outcome.FINISHED, "", stream.account)
         finally:
             self._books.note(call, stream.answer())

@@ -7,7 +7,7 @@ import math
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from agentix import client
@@ -96,11 +96,13 @@ class Batch:
         try:
             await asyncio.wait({task})
         finally:
-            if not task.done():  # this worker is cancelled: the batch is given up
+            has_ended = task.done()
+            if not has_ended:  # this worker is cancelled: the batch is given up
                 task.cancel()
                 await asyncio.wait({task})
             del self._running[job.job_id]
-        self._record(self._outcome(job, task))
+            if has_ended:
+                self._record(self._outcome(job, task))
 
     def _outcome(self, job: Job, task: asyncio.Task[Result]) -> Result:
         if not task.cancelled():
@@ -153,7 +155,7 @@ class Batch:
             self._file.write(result)
         except (TypeError, ValueError) as problem:
             error = f"the job's result is not JSON: {problem}"
-            result = Result(job_id=result.job_id, status=Status.FAILED, group=result.group, error=error)
+            result = replace(result, status=Status.FAILED, value=None, error=error)
             self._file.write(result)
         self.results.append(result)
         if result.status is Status.OK and result.group is not None:
