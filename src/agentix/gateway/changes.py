@@ -30,7 +30,8 @@ class Changes:
     """Which programs have changed since a reader asked last.
 
     Every change gets a number, one row has only its last one, and a reader's cursor is the largest number it has: so a reader
-    that was away for an hour gets each row once. The table is looked through when somebody asks, at most twice a second
+    that was away for an hour gets each row once. While it reads its first pages the cursor also has the number at which it
+    began. The table is looked through when somebody asks, at most twice a second
     however many ask, in slices between which calls are served; where nobody asks, nothing is done. What grows by itself, such
     as an age, is no change: readers have the moment of each answer and can add.
 
@@ -67,12 +68,16 @@ class Changes:
         A tenant's own; an admin gets everybody's. `complete`: the answer begins anew, and what the reader had is void.
         `has_more`: ask again at once. What is gone is to be taken out before `data` is put in.
         """
-        since = self._cursors.read(request.query_params.get("since", ""), "since")
+        at, _, began = request.query_params.get("since", "").partition("~")
+        since = self._cursors.read(at, "since")
+        known = max(since, self._cursors.read(began, "since"))  # what was gone when the reader began it has never had
         async with self._looking:
             await self._look()
         # What else went may have been forgotten.
-        if since > self._number or (len(self._gone) == self._gone.maxlen and since < self._gone[0][0]):
+        if since > self._number or (len(self._gone) == self._gone.maxlen and known < self._gone[0][0]):
             since = 0
+        if since == 0:
+            known = self._number
         now, tenant = time.monotonic(), None if is_admin(request) else tenant_of(request)
         page = self._changed(since, tenant)
         number = page[-1][0] if len(page) == self._max_rows else self._number
@@ -88,7 +93,7 @@ class Changes:
                     if 0 < since < n <= number and _is_of(program_id, tenant)
                 ],
                 "has_more": number < self._number,
-                "next": self._cursors.write(number),
+                "next": self._cursors.write(number) + (f"~{self._cursors.write(known)}" if number < known else ""),
                 "now_s": now,
             }
         )

@@ -50,8 +50,10 @@ class Reader:
         self.rows: dict[str, Any] = {}
 
     async def poll(self) -> None:
-        more = True
+        more, num_answers = True, 0
         while more:
+            num_answers += 1
+            assert num_answers < 1000, "it begins anew for ever"
             answer = await ask(self.changes, self.since)
             if answer["complete"]:
                 self.rows.clear()
@@ -87,6 +89,22 @@ def test_a_reader_that_has_asked_has_what_the_table_has(steps: list[tuple[str, s
             assert reader.rows == {name: row.num_finished for name, row in table.rows.items()}
 
     asyncio.run(run())
+
+
+async def test_a_new_reader_comes_to_an_end_however_much_is_gone_and_forgotten() -> None:
+    table = ProcessTable()
+    changes = make(table, max_rows=2, max_gone=1)
+    for n, name in enumerate(IDS):
+        table.apply(ProgramStarted(now=n, program_id=name))
+    await ask(changes)
+    for n, name in enumerate(IDS[:2]):
+        table.apply(ProgramEnded(now=10.0 + n, program_id=name))
+    await ask(changes)
+    for n in range(5):
+        table.apply(ProgramStarted(now=20.0 + n, program_id=f"new-{n}"))
+    reader = Reader(changes)
+    await reader.poll()
+    assert reader.rows.keys() == table.rows.keys()
 
 
 async def test_only_what_has_changed_is_told_again() -> None:
