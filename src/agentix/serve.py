@@ -166,7 +166,8 @@ def _is_loopback(host: str) -> bool:
 
 def _bind(host: str, port: int) -> socket.socket:
     """Take the gateway's port before anything slow starts."""
-    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    # By name: asyncio switches Nagle's algorithm off only where it sees TCP, and answers would come 40 ms late.
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))

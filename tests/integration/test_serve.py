@@ -130,6 +130,11 @@ async def test_a_second_ctrl_c_does_not_cut_the_first_short(monkeypatch: pytest.
     assert stopped == [[]]
 
 
+def test_answers_do_not_wait_for_the_client_to_acknowledge_their_head() -> None:
+    with agentix.serve._bind("127.0.0.1", 0) as listener:
+        assert listener.proto == socket.IPPROTO_TCP  # what asyncio asks before it switches Nagle's algorithm off
+
+
 async def test_two_that_start_at_once_cannot_have_one_port() -> None:
     with agentix.serve._bind("127.0.0.1", 0) as first, pytest.raises(ConfigError, match="Address already in use"):
         agentix.serve._bind("127.0.0.1", first.getsockname()[1])
