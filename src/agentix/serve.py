@@ -27,7 +27,8 @@ from agentix.gateway.admission_settings import AdmissionSettings
 from agentix.gateway.observer import Observer
 from agentix.gateway.server import serving
 from agentix.gateway.tenants import Tenants
-from agentix.gateway.tenants_file import KEY_VARIABLE, load_tenants
+from agentix.gateway.tenants_file import load_tenants
+from agentix.wire import KEY_VARIABLE
 
 _WATCH_S = 0.5
 

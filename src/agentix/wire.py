@@ -18,6 +18,7 @@ LEVEL_HEADER = "x-agentix-level"
 SESSION_HEADER = "x-session-id"
 PRIORITY_HEADER = "x-vllm-priority"
 REQUEST_ID_HEADER = "x-request-id"
+KEY_VARIABLE = "AGENTIX_API_KEY"
 
 # vLLM accepts scalars and flat lists alone in `vllm_xargs`, so a program's totals travel as one key each.
 _XARGS = {
@@ -55,3 +56,14 @@ def attained_from_xargs(xargs: Mapping[str, Any] | None) -> Attained | None:
 def is_last_call(xargs: Mapping[str, Any] | None) -> bool:
     """Whether a client says in a call's `vllm_xargs` that its program ends with it."""
     return any((xargs or {}).get(name) in (True, 1) for name in (LAST_CALL_XARG, "is_last_step"))  # the second is Continuum's
+
+
+def server_root(url: str) -> str:
+    """A server's address from whatever people give as its base URL: without /v1, and without a slash at the end."""
+    return url.rstrip("/").removesuffix("/v1").rstrip("/")
+
+
+def key_headers(environ: Mapping[str, str]) -> dict[str, str]:
+    """What shows a gateway the key in AGENTIX_API_KEY; {} without one."""
+    key = environ.get(KEY_VARIABLE)
+    return {"authorization": f"Bearer {key}"} if key else {}

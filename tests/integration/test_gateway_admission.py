@@ -107,6 +107,15 @@ def had(system: System, program_id: str, service_s: float) -> None:
     system.table.apply(CallFinished(now=now, call_id=f"{program_id}/0", service_s=service_s, waiting_s=0.0))
 
 
+async def full_with_two_programs(system: System, engine: GatedEngine) -> asyncio.Task[httpx2.Response]:
+    """`a` has had more than `b`; the call that comes back is of neither and is all that the engine takes."""
+    had(system, "a", 5.0)
+    had(system, "b", 1.5)
+    first = call(system, "x1")
+    await eventually(lambda: engine.calls == ["x1"])
+    return first
+
+
 def consistent(system: System) -> None:
     system.app.state.admission.validate()
     system.table.validate()
@@ -115,10 +124,7 @@ def consistent(system: System) -> None:
 async def test_calls_go_in_program_order_and_tell_how_long_they_were_held() -> None:
     engine = GatedEngine()
     async with gateway(engine, admission=settings()) as system:
-        had(system, "a", 5.0)
-        had(system, "b", 1.5)
-        tasks = [call(system, "x1")]
-        await eventually(lambda: engine.calls == ["x1"])
+        tasks = [await full_with_two_programs(system, engine)]
         for call_id in ("a1", "b1", "c1"):
             tasks.append(call(system, call_id))
             await held(system, *("a1", "b1", "c1")[: len(tasks) - 1])
@@ -309,10 +315,7 @@ async def test_a_cancelled_program_leaves_the_queue_too() -> None:
 async def test_a_program_is_given_a_weight() -> None:
     engine = GatedEngine()
     async with gateway(engine, admission=settings()) as system:
-        had(system, "a", 5.0)
-        had(system, "b", 1.5)
-        tasks = [call(system, "x1")]
-        await eventually(lambda: engine.calls == ["x1"])
+        tasks = [await full_with_two_programs(system, engine)]
         tasks += [call(system, "a1"), call(system, "b1")]
         await held(system, "a1", "b1")
         heavier = await system.client.patch("/v1/programs/a", json={"weight": 8})

@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from agentix.core.errors import ConfigError
+from agentix.wire import server_root
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +50,7 @@ class BenchConfig:
     @property
     def base_url(self) -> str:
         """The target without a trailing slash or /v1."""
-        return self.target.rstrip("/").removesuffix("/v1").rstrip("/")
+        return server_root(self.target)
 
 
 def _require(holds: bool, problem: str) -> None:

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from agentix.cli.extras import require
 from agentix.core.errors import AgentixError
+from agentix.wire import key_headers, server_root
 
 engines = typer.Typer(no_args_is_help=True, help="Engines of a running gateway: list, add, remove, drain, undrain.")
 
@@ -69,11 +70,9 @@ def _ask(gateway: str, method: str, path: str, body: dict[str, Any] | None = Non
     require("gateway", "httpx2")
     import httpx2  # noqa: PLC0415 - heavy, and optional for other commands
 
-    url = gateway.rstrip("/").removesuffix("/v1") + "/v1/engines" + path
-    key = os.environ.get("AGENTIX_API_KEY")
-    headers = {"authorization": f"Bearer {key}"} if key else {}
+    url = f"{server_root(gateway)}/v1/engines{path}"
     try:
-        response = httpx2.request(method, url, json=body, headers=headers, timeout=30.0, trust_env=False)
+        response = httpx2.request(method, url, json=body, headers=key_headers(os.environ), timeout=30.0, trust_env=False)
         answer = response.json()
     except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
         raise AgentixError(f"no gateway answers at {gateway} ({error})") from None

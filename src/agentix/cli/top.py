@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from agentix.cli.extras import require
+from agentix.wire import key_headers, server_root
 
 if TYPE_CHECKING:
     from agentix.ui.feed import Feed
@@ -28,7 +29,7 @@ def top(
     """
     once = once or as_json
     require("ui", "httpx2", *([] if once else ["textual"]))
-    asyncio.run(_run(gateway.rstrip("/").removesuffix("/v1"), once=once, as_json=as_json))
+    asyncio.run(_run(server_root(gateway), once=once, as_json=as_json))
 
 
 async def _run(url: str, *, once: bool, as_json: bool) -> None:
@@ -36,9 +37,7 @@ async def _run(url: str, *, once: bool, as_json: bool) -> None:
 
     from agentix.ui.feed import Feed  # noqa: PLC0415
 
-    key = os.environ.get("AGENTIX_API_KEY")
-    headers = {"authorization": f"Bearer {key}"} if key else {}
-    async with httpx2.AsyncClient(base_url=url, headers=headers, timeout=10.0, trust_env=False) as client:
+    async with httpx2.AsyncClient(base_url=url, headers=key_headers(os.environ), timeout=10.0, trust_env=False) as client:
         feed = Feed(client)
         if not once:
             from agentix.ui.terminal import Top  # noqa: PLC0415

@@ -15,6 +15,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from agentix.wire import server_root
+
 TIMEOUT_S = 1.0  # of one request about a session: it must never be what a program waits for
 SILENCE_S = 30.0  # a server that did not answer is left alone for so long
 ROUTES = ("/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages", "/v1/embeddings")  # calls of programs
@@ -49,15 +51,9 @@ def configured() -> tuple[str, ...]:
     return normalised(os.environ.get("AGENTIX_URL", "").split(","))
 
 
-def configured_keys() -> dict[str, str]:
-    """The key in AGENTIX_API_KEY, for the servers in AGENTIX_URL, of whose calls no headers were seen."""
-    key = os.environ.get("AGENTIX_API_KEY")
-    return {"authorization": f"Bearer {key}"} if key else {}
-
-
 def normalised(urls: Iterable[str]) -> tuple[str, ...]:
     """Base URLs as `root_of` gives them: without /v1 and without a slash at the end."""
-    return tuple(u.strip().rstrip("/").removesuffix("/v1").rstrip("/") for u in urls if u.strip())
+    return tuple(server_root(u.strip()) for u in urls if u.strip())
 
 
 def is_private(host: str) -> bool:

@@ -10,6 +10,7 @@ from threading import Lock
 
 from agentix.client import backend
 from agentix.client.dag import Dag
+from agentix.wire import key_headers
 
 
 class Program:
@@ -62,4 +63,4 @@ class Program:
             backend.end(root, self.id, session, keys)
         if self._has_bare_calls:
             for root in set(backend.configured()) - sessions.keys():
-                backend.end(root, self.id, None, backend.configured_keys())
+                backend.end(root, self.id, None, key_headers(os.environ))

@@ -13,6 +13,11 @@ from agentix.gateway.errors import HTTPError
 BODY_TIMEOUT_S = 60.0
 
 
+def is_json(request: Request) -> bool:
+    """Whether the body says that it is JSON: no page of another site can send that unasked (Fetch standard, §2.2.2)."""
+    return request.headers.get("content-type", "").split(";")[0].strip() == "application/json"
+
+
 async def read_bytes(request: Request, max_bytes: int) -> bytes:
     """The body. Raises HTTPError 413 as soon as more than `max_bytes` have come, 408 if it takes BODY_TIMEOUT_S."""
     data = bytearray()

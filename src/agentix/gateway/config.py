@@ -11,6 +11,7 @@ import httpx2
 from agentix.core.errors import ConfigError
 from agentix.gateway.admission_settings import AdmissionSettings
 from agentix.gateway.tenants import Tenants
+from agentix.wire import server_root
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +58,7 @@ class EngineTarget:
         if url.userinfo:  # it would replace the clients' Authorization, and /health shows the url to everybody
             raise ConfigError(f"engine {self.engine_id!r}: no credentials in the url; those of the clients are passed on")
         # People paste the OpenAI base URL; we address the root.
-        object.__setattr__(self, "url", self.url.rstrip("/").removesuffix("/v1"))
+        object.__setattr__(self, "url", server_root(self.url))
 
     def credentials(self) -> dict[str, str]:
         """The header with the engine's own key; {} if it has none. Read each time, so that the key is in no object."""

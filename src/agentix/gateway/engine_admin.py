@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from agentix.core.errors import ConfigError
 from agentix.gateway.admission import Admission
-from agentix.gateway.body import read_object
+from agentix.gateway.body import is_json, read_object
 from agentix.gateway.engines import EnginePool, EngineState
 from agentix.gateway.engines_file import read_engine
 from agentix.gateway.errors import HTTPError
@@ -120,7 +120,7 @@ class EngineAdmin:
         host, origin = request.headers.get("host", ""), request.headers.get("origin")
         if origin is not None and origin.partition("://")[2] != host:
             raise HTTPError(403, f"not for pages of {origin[:100]!r}", "permission_error", code="foreign_origin")
-        if request.method == "POST" and request.headers.get("content-type", "").split(";")[0].strip() != "application/json":
+        if request.method == "POST" and not is_json(request):
             raise HTTPError(415, "the content-type must be application/json")
         if self._tenants.is_open and not (_is_here(request) and _is_address(host)):
             message = "engines are changed from the gateway's own machine, or by a tenant with admin = true"

@@ -20,8 +20,7 @@ _KEEPALIVE = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
 def make_client() -> httpx2.AsyncClient:
     """A client that waits for answers as long as they take, follows no proxy of the environment, and keeps no cookies."""
     no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=()))  # one client's cookies are not for the next one's calls
-    # Head and body of a call are two writes: without NODELAY the second waits 40 ms for the engine to acknowledge the first.
-    options = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1), (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)]
+    options = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
     options += [(socket.IPPROTO_TCP, getattr(socket, name), value) for name, value in _KEEPALIVE if hasattr(socket, name)]
     transport = EngineTransport(keepalive_s=_KEPT_S, socket_options=options)
     return EngineClient(timeout=_TIMEOUT, transport=transport, trust_env=False, cookies=no_cookies)

@@ -67,7 +67,7 @@ class EngineQueue:
 
     def sleep(self, place: Place, why: str, wake_s: float, now: float) -> None:
         """A call that is held leaves the order until it is woken."""
-        self._place(place, CallMoved(now=now, call_id=place.key, engine_id=self.engine_id))
+        self._apply(place.tenant, CallMoved(now=now, call_id=place.key, engine_id=self.engine_id))
         self._shares.left(place.tenant)
         place.asleep, place.wake_s = why, wake_s
 
@@ -88,13 +88,13 @@ class EngineQueue:
             self._table.apply(event)
             return
         place.level = self._schedulers[place.tenant].level(place.key)
-        self._place(place, event)
+        self._apply(place.tenant, event)
         self._shares.left(place.tenant)
 
     def start(self, place: Place, now: float) -> None:
         """A call that is held goes into the engine."""
         place.level = self._schedulers[place.tenant].level(place.key)
-        self._place(place, CallStarted(now=now, call_id=place.key))
+        self._apply(place.tenant, CallStarted(now=now, call_id=place.key))
         self._shares.started(place.tenant, now)
         place.sent_s = now
         self.num_held -= 1
@@ -105,7 +105,7 @@ class EngineQueue:
 
     def put_back(self, place: Place, now: float) -> None:
         """The engine has not taken the call: it is held again, where it stood before."""
-        self._place(place, CallPreempted(now=now, call_id=place.key))
+        self._apply(place.tenant, CallPreempted(now=now, call_id=place.key))
         self._shares.stopped(place.tenant, now)
         place.sent_s = None
         self.num_held += 1
@@ -145,12 +145,9 @@ class EngineQueue:
                 self._apply(tenant, StepCompleted(now=now, duration_s=now - since_s if call_ids else 0.0, call_ids=call_ids))
 
     def _stand(self, place: Place, event: Event) -> None:
-        self._place(place, event)
+        self._apply(place.tenant, event)
         self._shares.arrived(place.tenant, self._weight_of(place.tenant), event.now)
         place.level = self._schedulers[place.tenant].level(place.key)
-
-    def _place(self, place: Place, event: Event) -> None:
-        self._apply(place.tenant, event)
 
     def _apply(self, tenant: str, event: Event) -> None:
         scheduler = self._schedulers.get(tenant)

@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, Response
 
 from agentix.core.events import ProgramStarted
 from agentix.core.program import MAX_WEIGHT, MIN_WEIGHT, CallRow, ProgramRow
-from agentix.gateway.body import read_object
+from agentix.gateway.body import is_json, read_object
 from agentix.gateway.errors import HTTPError
 from agentix.gateway.exchange import Exchange
 from agentix.gateway.identity import check_id, scoped, split_scoped
@@ -174,9 +174,8 @@ class Programs:
 
 
 def _refuse_foreign_page(request: Request) -> None:
-    """Raise HTTPError 415 for what any web page could make a browser send: a post that is not JSON (Fetch standard, §2.2.2)."""
-    is_json = request.headers.get("content-type", "").split(";")[0].strip() == "application/json"
-    if "origin" in request.headers and not is_json:
+    """Raise HTTPError 415 for what any web page could make a browser send: a post that is not JSON."""
+    if "origin" in request.headers and not is_json(request):
         raise HTTPError(415, "the content-type must be application/json where there is an Origin")
 
 

@@ -53,13 +53,8 @@ class RecentCalls(Observer):
     def __init__(self, table: ProcessTable, *, max_calls: int = MAX_CALLS) -> None:
         self._table = table
         self._calls: deque[RecentCall] = deque(maxlen=max_calls)
-        self._sent_s: dict[str, float] = {}  # of the calls under way, by their ids in the table
         self._cursors = Cursors()
         self._num_added = 0
-
-    def sent(self, call: Call, engine_id: str, now: float) -> None:
-        """Remember when."""
-        self._sent_s[call.key] = now
 
     def over(self, call: Call, now: float) -> None:
         """Keep what is known of it."""
@@ -71,10 +66,10 @@ class RecentCalls(Observer):
                 program_class=row.program_class,
                 thread_id=call.identity.thread_id,
                 call_id=call.call_id,
-                engine_id=self._table.call(call.key).engine_id,
+                engine_id=call.engine_id,
                 outcome=call.outcome.value,
                 arrived_s=call.arrived_s,
-                sent_s=self._sent_s.pop(call.key, None),
+                sent_s=call.sent_s,
                 first_token_s=call.first_token_s,
                 over_s=now,
                 prompt_tokens=account.prompt_tokens,

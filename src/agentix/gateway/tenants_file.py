@@ -11,8 +11,8 @@ from typing import Any
 
 from agentix.core.errors import ConfigError
 from agentix.gateway.tenants import MIN_SECRET_CHARS, Budget, Tenant, Tenants, key_digest
+from agentix.wire import KEY_VARIABLE
 
-KEY_VARIABLE = "AGENTIX_API_KEY"
 SALT_VARIABLE = "AGENTIX_SALT_SECRET"
 _ONLY_TENANT = "default"
 _DIGEST = re.compile(r"[0-9a-fA-F]{64}", re.ASCII)

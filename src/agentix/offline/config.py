@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from agentix.core.errors import ConfigError
+from agentix.wire import server_root
 
 PROGRAMS_PER_ENGINE = 64
 
@@ -57,4 +58,4 @@ class OfflineConfig:
     @property
     def root(self) -> str:
         """The gateway without a trailing slash or /v1."""
-        return self.gateway.rstrip("/").removesuffix("/v1").rstrip("/")
+        return server_root(self.gateway)
