@@ -16,7 +16,7 @@ from starlette.responses import Response, StreamingResponse
 
 from agentix.gateway import EngineTarget, GatewayConfig, body, create_app
 from agentix.gateway.connections import PatientProtocol
-from agentix.gateway.server import serving
+from agentix.gateway.server import KEPT_S, serving
 from fake_engine import FakeEngine, served, sse
 from gateway_system import CHAT, System, eventually
 
@@ -71,6 +71,10 @@ async def test_a_call_may_take_longer_than_its_headers(monkeypatch: pytest.Monke
         await asyncio.sleep(0.3)
         engine.mode = "ok"
         assert (await call).content.endswith(b"data: [DONE]\n\n")
+
+
+def test_an_idle_connection_is_kept_longer_than_clients_keep_theirs() -> None:
+    assert KEPT_S > 15  # aiohttp's; httpx and the SDKs on it have 5 s
 
 
 async def test_a_body_that_does_not_arrive_is_408(monkeypatch: pytest.MonkeyPatch) -> None:

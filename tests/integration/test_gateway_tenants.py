@@ -98,6 +98,14 @@ async def test_health_is_open_but_tells_strangers_little_and_metrics_are_for_adm
             assert f'agentix_gateway_rejections_total{{reason="{reason}",tenant="{tenant}"}} 2.0' in metrics.text
 
 
+async def test_no_spelling_of_the_path_shows_a_tenant_the_metrics() -> None:
+    async with gateway(FakeEngine(), tenants=tenants()) as system:
+        for path in ("/metrics%0A", "/metrics/", "//metrics", "/metrics%00", "/metrics%0D"):
+            answer = await system.client.get(path, headers=bearer("acme"))
+            assert answer.status_code in {403, 404}, path
+            assert "agentix_gateway" not in answer.text
+
+
 async def test_two_tenants_with_the_same_ids_and_prompts_have_nothing_in_common() -> None:
     engine = FakeEngine()
     async with gateway(engine, tenants=tenants()) as system:

@@ -19,6 +19,7 @@ from agentix.gateway.admission import Admission
 from agentix.gateway.engines import EnginePool
 from agentix.gateway.histogram import Histogram
 from agentix.gateway.metrics import ClassFigures, EngineFigures, GatewayMetrics
+from agentix.gateway.tenants import require_admin
 
 PREFIX = "agentix_gateway_"
 _BREAKER_STATES = ("closed", "half_open", "open")
@@ -53,7 +54,8 @@ class Exposition(Collector):
         self._registry.register(self)
 
     async def show(self, request: Request) -> Response:
-        """GET /metrics."""
+        """GET /metrics; where there are tenants, for admins: it tells of all of them."""
+        require_admin(request)
         return Response(generate_latest(self._registry), headers={"content-type": CONTENT_TYPE_LATEST})
 
     def collect(self) -> Iterable[Metric]:

@@ -14,6 +14,9 @@ from starlette.types import ASGIApp
 from agentix.gateway.connections import PatientProtocol
 
 _DRAIN_S = 3
+# Longer than clients keep an idle connection (the OpenAI and Anthropic SDKs 5 s, aiohttp 15 s): who closes second never sends a
+# call into a connection that the other is just closing. uvicorn's own is 5 s.
+KEPT_S = 75
 
 
 @asynccontextmanager
@@ -33,6 +36,7 @@ async def serving(
         log_level="warning",
         access_log=False,
         timeout_graceful_shutdown=_DRAIN_S,
+        timeout_keep_alive=KEPT_S,
     )
     if tls is not None:
         config.ssl_certfile, config.ssl_keyfile = tls
