@@ -54,7 +54,7 @@ def start_order(jobs: Sequence[Job]) -> list[Job]:
     place of the largest: they share a prompt, and the sooner enough of them are over, the less the others compute.
 
     Source: longest processing time first, R. L. Graham, *Bounds on Multiprocessing Timing Anomalies*, SIAM J. Appl. Math.
-    17(2), 1969: at most 4/3 of the shortest makespan on equal machines. docs/results/cluster.md has what it is worth here.
+    17(2), 1969: at most 4/3 of the shortest makespan on equal machines. `benchmarks.cluster` shows what it is worth here.
     """
     first: dict[str, int] = {}
     largest: dict[str, float] = {}

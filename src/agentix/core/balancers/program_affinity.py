@@ -31,7 +31,7 @@ class ProgramAffinity(LoadBalancer):
 
     Args:
         long_prompt_tokens: the longest prompt that is still short where nothing is weighed; the paper's 2048.
-        min_gain: how much leaving must be worth, see above. docs/results/cluster.md shows what 1 does.
+        min_gain: how much leaving must be worth, see above. `benchmarks.cluster` shows what 1 does.
     """
 
     def __init__(self, long_prompt_tokens: float = LONG_PROMPT_TOKENS, min_gain: float = 1.0) -> None:
