@@ -11,7 +11,7 @@ MINUTES ?= 30
 # Which figures `make paper` makes, e.g. FIGURE="12 13"; all if none
 FIGURE ?=
 
-.PHONY: help serve paper speed gateway-speed overhead equality soak install install-dev test check lint types contracts unit integration fidelity format clean
+.PHONY: help serve paper speed gateway-speed overhead equality soak install install-dev test check lint types contracts unit integration fidelity format clean docs
 
 help: ## list what can be done here
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -39,6 +39,13 @@ equality: install ## are answers those of stock vLLM, token for token, when call
 soak: install ## half an hour of calls of all sorts, leaving clients and little KV on a real engine (MINUTES)
 	@$(BIN)/python -m benchmarks.soak --minutes $(MINUTES)
 
+docs: ## build the documentation's site into site/, its figures and the command line's reference anew
+	@scripts/install.sh docs
+	@$(BIN)/python scripts/cli_reference.py
+	@cd docs/images && ../../$(BIN)/agentix simulate --scenario figure2 --policy fcfs,mlfq,plas --gantt figure-2.svg >/dev/null
+	@cd docs/images && ../../$(BIN)/agentix simulate --scenario figure9 --policy fcfs,atlas --gantt figure-9.svg >/dev/null
+	@$(BIN)/zensical build --strict
+
 install: ## prepare .venv for running (skips what is done; PYTHON=… picks the interpreter)
 	@scripts/install.sh run
 
@@ -50,8 +57,8 @@ test: install-dev lint types contracts unit integration ## every check and test,
 check: install-dev lint types contracts unit ## everything but the tests that start processes and real engines
 
 lint: install-dev ## style and formatting
-	@$(BIN)/ruff check src tests benchmarks
-	@$(BIN)/ruff format --check src tests benchmarks
+	@$(BIN)/ruff check src tests benchmarks examples
+	@$(BIN)/ruff format --check src tests benchmarks examples
 
 types: install-dev ## static types, strict
 	@$(BIN)/mypy
@@ -69,8 +76,8 @@ fidelity: install-dev ## simulate the runs that were measured on a real engine, 
 	@$(BIN)/python -m benchmarks.fidelity predict
 
 format: install-dev ## put the code into shape
-	@$(BIN)/ruff check --fix src tests benchmarks
-	@$(BIN)/ruff format src tests benchmarks
+	@$(BIN)/ruff check --fix src tests benchmarks examples
+	@$(BIN)/ruff format src tests benchmarks examples
 
 clean: ## remove .venv and caches (not the converted model)
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

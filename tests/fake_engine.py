@@ -15,6 +15,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from agentix.gateway.server import KEPT_S
+
 METRICS = {"queue_time_ms": 250.0, "time_to_first_token_ms": 500.0, "generation_time_ms": 1500.0}
 USAGE = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
 
@@ -127,6 +129,13 @@ class _Server(uvicorn.Server):
 @asynccontextmanager
 async def served(app: Any) -> AsyncIterator[str]:
     """Serve an ASGI application on a free loopback port; gives its root URL."""
-    config = uvicorn.Config(app, port=0, log_level="critical", access_log=False, timeout_graceful_shutdown=1)
+    config = uvicorn.Config(
+        app,
+        port=0,
+        log_level="critical",
+        access_log=False,
+        timeout_graceful_shutdown=1,
+        timeout_keep_alive=KEPT_S,  # as the real one: its own 5 s are those after which clients drop idle connections too
+    )
     async with _Server(config).running() as url:
         yield url

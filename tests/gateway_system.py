@@ -12,6 +12,7 @@ import httpx2
 import pytest
 from starlette.applications import Starlette
 
+from agentix.cluster.table import TableKeeper
 from agentix.core import ProcessTable
 from agentix.gateway import EngineTarget, GatewayConfig, create_app
 from agentix.gateway.observer import Observer
@@ -55,13 +56,24 @@ class System:
 
 @asynccontextmanager
 async def gateway(
-    *engines: Any, plugin: bool = False, extra: tuple[str, ...] = (), observers: tuple[Observer, ...] = (), **config: Any
+    *engines: Any,
+    plugin: bool = False,
+    extra: tuple[str, ...] = (),
+    observers: tuple[Observer, ...] = (),
+    table: TableKeeper | None = None,
+    **config: Any,
 ) -> AsyncIterator[System]:
-    """A gateway in front of the servers at `extra` and of `engines` (each with an ASGI `app`), as e0, e1, …"""
+    """A gateway in front of the servers at `extra` and of `engines` (each with an ASGI `app`), as e0, e1, …
+
+    `table` keeps its process table.
+    """
     async with AsyncExitStack() as stack:
         urls = [*extra, *[await stack.enter_async_context(served(e.app)) for e in engines]]
         targets = tuple(EngineTarget(engine_id=f"e{i}", url=u, plugin=plugin) for i, u in enumerate(urls))
-        app = create_app(GatewayConfig(engines=targets, **{"health_period_s": 0.05, **config}), observers=observers)
+        settings = GatewayConfig(engines=targets, **{"health_period_s": 0.05, **config})
+        if table is not None:
+            observers = (*observers, *table.observers)
+        app = create_app(settings, observers=observers, companions=() if table is None else (table.beside,))
         url = await stack.enter_async_context(served(app))
         client = await stack.enter_async_context(httpx2.AsyncClient(base_url=url, trust_env=False))
         yield System(client, url, list(engines), app)

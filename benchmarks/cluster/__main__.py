@@ -24,6 +24,7 @@ from benchmarks.cluster.skewed import SkewedLoad
 from benchmarks.paper.report import rounded
 from benchmarks.paper.setup import DEVICE, MODEL
 from benchmarks.paper.sweep import play_all
+from benchmarks.two_engines.report import kept_section
 
 _ALL: tuple[Part, ...] = (Balancers(), Replicas(), SkewedLoad(), OfflineOrder())
 PARTS = {part.name: part for part in _ALL}
@@ -73,9 +74,10 @@ def main() -> None:
 
 
 def write_page(path: Path, document: dict[str, Any]) -> None:
-    """The page, with a section for each part that has been run."""
+    """The page, with a section for each part that has been run; the one that `benchmarks.two_engines` wrote stays."""
     sections = [_section(part, document[name]) for name, part in PARTS.items() if name in document]
-    path.write_text("\n\n".join([_INTRODUCTION, *sections]) + "\n", encoding="utf-8")
+    measured = kept_section(path.read_text(encoding="utf-8")) if path.exists() else ""
+    path.write_text("\n\n".join([_INTRODUCTION, *sections, *filter(None, [measured])]) + "\n", encoding="utf-8")
 
 
 def _section(part: Part, done: dict[str, Any]) -> str:

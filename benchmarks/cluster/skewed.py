@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from benchmarks.paper.sweep import Outcomes
 
 _BALANCERS = (LEAST_USED, SESSION_HASH, PAPER, GUARDED)
 _NUM_ENGINES = 4
-_RATE_PER_ENGINE = 2.5
+_RATES_PER_ENGINE = (1.0, 2.5)  # programs per second: with room to spare, and more than the engines keep up with
 _WINDOW_S = 30.0
 
 
@@ -57,8 +58,8 @@ class Skewed:
         )
 
 
-def _point(balancer: str, scale: float) -> Point:
-    rate_per_s = _RATE_PER_ENGINE * _NUM_ENGINES
+def _point(balancer: str, rate_per_engine: float, scale: float) -> Point:
+    rate_per_s = rate_per_engine * _NUM_ENGINES
     return Point(
         system=ATLAS,
         workload="benchmarks.cluster.skewed:Skewed",
@@ -75,51 +76,70 @@ class SkewedLoad:
     name = "skewed"
 
     def points(self, scale: float) -> Sequence[Point]:
-        """Every balancer once."""
-        return [_point(balancer, scale) for balancer in _BALANCERS]
+        """Every balancer once at each rate."""
+        return [_point(balancer, rate, scale) for rate in _RATES_PER_ENGINE for balancer in _BALANCERS]
 
     def numbers(self, outcomes: Outcomes, scale: float) -> Numbers:
         """Response times, by kind of program where that is known, and the work."""
-        runs = {balancer: outcomes[_point(balancer, scale)] for balancer in _BALANCERS}
         return {
             "num_engines": _NUM_ENGINES,
-            "num_programs": _point(GUARDED, scale).num_programs,
             "program": {name: getattr(Skewed(), name) for name in Skewed.__slots__},
-            "runs": {
-                balancer: {
-                    "jct_s": {"mean": run.jct.mean, "p95": run.jct.p95, "p99": run.jct.p99},
-                    "token_latency_by_kind": run.latency_by_kind,
-                    "makespan_s": run.makespan_s,
-                    "hit_rate": run.hit_rate,
+            "loads": [
+                {
+                    "rate_per_engine": rate,
+                    "num_programs": _point(GUARDED, rate, scale).num_programs,
+                    "runs": {
+                        balancer: {
+                            "jct_s": {"mean": run.jct.mean, "p95": run.jct.p95, "p99": run.jct.p99},
+                            "token_latency_by_kind": run.latency_by_kind,
+                            "makespan_s": run.makespan_s,
+                            "hit_rate": run.hit_rate,
+                        }
+                        for balancer in _BALANCERS
+                        for run in [outcomes[_point(balancer, rate, scale)]]
+                    },
                 }
-                for balancer, run in runs.items()
-            },
+                for rate in _RATES_PER_ENGINE
+            ],
         }
 
     def text(self, numbers: Numbers) -> str:
-        """A table, and whether the guard beats pure pinning for both kinds."""
-        runs, program = numbers["runs"], numbers["program"]
-        rows = [
-            [
-                f"`{balancer}`",
-                *(f"{run['jct_s'][name]:.2f}" for name in ("mean", "p95", "p99")),
-                *(f"{1000 * run['token_latency_by_kind'].get(kind, 0.0):.2f}" for kind in ("chat", "wide")),
-                f"{run['makespan_s']:.0f}",
-                f"{run['hit_rate']:.0%}",
-            ]
-            for balancer, run in runs.items()
+        """For each rate a table, and whether the guard beats pure pinning for all programs and for the wide ones."""
+        program = numbers["program"]
+        parts = [
+            "## Skewed load",
+            f"Conversations on {numbers['num_engines']} engines, but one program in {program['every']} asks "
+            f"{program['num_questions']} questions at once about one text of {program['text_tokens']:,} tokens: pure pinning "
+            "sends them all to one engine. The guard moves what waits there to engines that are free, each of which then "
+            "computes the text once. One draw for each rate: some percent are chance.",
         ]
-        pinned, guarded = runs[PAPER], runs[GUARDED]
-        holds = guarded["jct_s"]["mean"] < pinned["jct_s"]["mean"] and guarded["jct_s"]["p99"] < pinned["jct_s"]["p99"]
-        head = ("balancer", "mean JCT, s", "P95", "P99", "chat, ms/token", "wide, ms/token", "makespan, s", "prefix hits")
-        return "\n\n".join(
-            [
-                "## Skewed load",
-                f"{numbers['num_programs']} programs on {numbers['num_engines']} engines, conversations but for one in "
-                f"{program['every']}, which asks {program['num_questions']} questions at once about one text of "
-                f"{program['text_tokens']:,} tokens: pure pinning sends them all to one engine. The guard moves what waits "
-                f"there to engines that are free, each of which then computes the text once. It beats pure pinning in mean "
-                f"and P99: {verdict(holds)}",
-                table(head, rows),
+        for load in numbers["loads"]:
+            pinned, guarded = load["runs"][PAPER], load["runs"][GUARDED]
+            jct = all(guarded["jct_s"][name] < pinned["jct_s"][name] for name in ("mean", "p99"))
+            wide, pinned_wide, spread_wide = (_wide(load["runs"][name]) for name in (GUARDED, PAPER, LEAST_USED))
+            parts += [
+                f"**{load['num_programs']} programs, {load['rate_per_engine']:g} per second and engine.** The guard beats pure "
+                f"pinning in mean and P99 of response times: {verdict(jct)} For wide programs: {verdict(wide < pinned_wide)} "
+                f"They take {wide / spread_wide:.1f} times as long as where nothing stays at home (`{LEAST_USED}`).",
+                _table(load["runs"]),
             ]
-        )
+        return "\n\n".join(parts)
+
+
+def _wide(run: Numbers) -> float:
+    return float(run["token_latency_by_kind"].get("wide", math.nan))
+
+
+def _table(runs: Numbers) -> str:
+    rows = [
+        [
+            f"`{balancer}`",
+            *(f"{run['jct_s'][name]:.2f}" for name in ("mean", "p95", "p99")),
+            *(f"{1000 * run['token_latency_by_kind'].get(kind, 0.0):.2f}" for kind in ("chat", "wide")),
+            f"{run['makespan_s']:.0f}",
+            f"{run['hit_rate']:.0%}",
+        ]
+        for balancer, run in runs.items()
+    ]
+    head = ("balancer", "mean JCT, s", "P95", "P99", "chat, ms/token", "wide, ms/token", "makespan, s", "prefix hits")
+    return table(head, rows)

@@ -36,6 +36,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a few seconds, to see that it works; the numbers mean nothing")
     parser.add_argument("--peers", default="", help=f"other gateways, separated by commas: {', '.join(PEERS)}")
     parser.add_argument("--venvs", type=Path, help="folder of the peers' virtual environments")
+    parser.add_argument("--before", type=Path, metavar="SRC", help="the folder `src` of an earlier version, to compare with")
     parser.add_argument("--json", type=Path, help="file for all numbers")
     parser.add_argument("--out", type=Path, help="page whose section is replaced by the table")
     args = parser.parse_args()
@@ -47,17 +48,21 @@ def main() -> None:
         parser.error("--peers needs --venvs DIR, a folder to install them in")
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends it ends what it has started
     try:
-        measure(QUICK if args.quick else Plan(), names, args.venvs, args.json, args.out)
+        measure(QUICK if args.quick else Plan(), names, args.venvs, args.before, args.json, args.out)
     except AgentixError as error:
         sys.exit(str(error))
     except KeyboardInterrupt:
         sys.exit(130)
 
 
-def measure(plan: Plan, names: list[str], venvs: Path | None, numbers: Path | None, page: Path | None) -> None:
+def measure(
+    plan: Plan, names: list[str], venvs: Path | None, before: Path | None, numbers: Path | None, page: Path | None
+) -> None:
     """Measure and report."""
     gateway_cpus, other_cpus = cpus()
     arms, errors = [direct(), agentix(gateway_cpus)], {}
+    if before is not None:
+        arms.append(agentix(gateway_cpus, before))
     for name in names:
         try:
             arms.append(_peer(name, venvs or Path(), gateway_cpus))

@@ -48,19 +48,23 @@ def direct() -> Arm:
     return Arm(name="direct", what="no gateway", start=start)
 
 
-def agentix(cpus: str | None) -> Arm:
-    """This gateway, as `agentix serve` starts it."""
+def agentix(cpus: str | None, source: Path | None = None) -> Arm:
+    """This gateway, as `agentix serve` starts it; `source`: an earlier version of it, whose packages are in this folder."""
+    env = None if source is None else {**os.environ, "PYTHONPATH": str(source.absolute())}
+    what = "`agentix serve --engine-url …`"
 
     @contextmanager
     def start(engine_url: str, work: Path) -> Iterator[Server]:
         command = [sys.executable, "-m", "agentix", "serve", "--engine-url", engine_url, "--port", "0", "--json"]
         log = work / "agentix.log"
-        with started(command, cpus=cpus, log=log) as process:
+        with started(command, cpus=cpus, log=log, env=env) as process:
             url = read_line(process, log)["url"].removesuffix("/v1")
             _wait_until_up(url, process, log)
             yield Server(url=url, pid=process.pid)
 
-    return Arm(name="agentix", what="`agentix serve --engine-url …`", start=start)
+    if source is not None:
+        return Arm(name="before", what=f"{what} of an earlier version", start=start)
+    return Arm(name="agentix", what=what, start=start)
 
 
 def other(peer: Peer, executable: Path, cpus: str | None) -> Arm:

@@ -9,13 +9,17 @@ import signal
 import socket
 import ssl
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import httpx2
 
+from agentix.cluster.ray_engines import engines_on_ray
+from agentix.cluster.ray_settings import RaySettings
+from agentix.cluster.ray_supervisor import Supervisor
+from agentix.cluster.table import TableKeeper
 from agentix.core.balancers import make_balancer
 from agentix.core.errors import AgentixError, ConfigError
 from agentix.core.policies import make_policy, refuse_clairvoyant
@@ -27,7 +31,7 @@ from agentix.gateway.admission_settings import AdmissionSettings
 from agentix.gateway.observer import Observer
 from agentix.gateway.server import serving
 from agentix.gateway.tenants import Tenants
-from agentix.gateway.tenants_file import load_tenants
+from agentix.gateway.tenants_file import load_tenants, reread_tenants
 from agentix.wire import KEY_VARIABLE
 
 _WATCH_S = 0.5
@@ -45,10 +49,14 @@ class ServeOptions:
     tenants_file          who may call, and how much; None: whoever has the key in AGENTIX_API_KEY, or everybody
     insecure              be open to everybody also beyond this machine
     cors_origins          web pages of these origins may read answers
+    allowed_hosts         where nobody needs a key: names by which the gateway is called, beside localhost and addresses
+    normalise_preambles   take out what clients put at the front of prompts that differs from call to call
     tls                   files of the gateway's certificate and private key
     more_engines          others that run already, each with settings of its own
     observers             who is told how every call fares
     admission             how the gateway holds calls that engines have no room for, and in which order it sends them
+    table                 where programs' totals are kept beside the gateway's memory; None: nowhere
+    ray                   start the engines on a Ray cluster, as many as there is work for; None: on this machine
     """
 
     model: str | None = None
@@ -65,10 +73,14 @@ class ServeOptions:
     tenants_file: Path | None = None
     insecure: bool = False
     cors_origins: tuple[str, ...] = ()
+    allowed_hosts: tuple[str, ...] = ()
+    normalise_preambles: bool = False
     tls: tuple[Path, Path] | None = None
     more_engines: tuple[EngineTarget, ...] = ()
     observers: tuple[Observer, ...] = ()
     admission: AdmissionSettings = field(default_factory=AdmissionSettings)
+    table: TableKeeper | None = None
+    ray: RaySettings | None = None
 
     def __post_init__(self) -> None:
         if (self.model and self.engine_urls) or not (self.model or self.engine_urls or self.more_engines):
@@ -79,6 +91,9 @@ class ServeOptions:
             raise ConfigError(f"{options} are for engines that agentix starts itself")
         if self.num_engines < 1:
             raise ConfigError(f"the number of engines must be at least 1, not {self.num_engines}")
+        if self.ray is not None:
+            log, args = self.decision_log, self.vllm_args
+            self.ray.check(model=self.model, num_engines=self.num_engines, decision_log=log, vllm_args=args)
         if self.engine_key_env and not self.engine_urls:
             raise ConfigError("an engine's key is for servers that already run (--engine-url)")
         make_balancer(self.balancer)
@@ -123,22 +138,37 @@ async def serve(options: ServeOptions, *, on_progress: Callable[[str], None], on
         if signum != signal.SIGHUP or signal.getsignal(signum) != signal.SIG_IGN:  # nohup
             loop.add_signal_handler(signum, interrupt)
     tenants = _load_access(options)
+    _reread_on_hangup(options, tenants.adopt)
     listener = _bind(options.host, options.port)
     engines: list[LocalEngine] = []
-    log_dir = state_dir() if options.model else None
+    log_dir = state_dir() if options.model and options.ray is None else None
+    on_ray: Supervisor | None = None
+    stack = AsyncExitStack()
     try:
-        if options.model:
+        if options.ray is not None:
+            name, scheduler = options.model or "", _plugin_settings(options, "")  # built-in models are made on the machines
+            of_engines = EngineOptions(model=name, served_model_name=name, vllm_args=options.vllm_args, scheduler=scheduler)
+            there = engines_on_ray(options.ray, of_engines, timeout_s=options.start_timeout_s, on_progress=on_progress)
+            on_ray = await stack.enter_async_context(there)
+        elif options.model:
             engines = await _start_local(options, options.model, log_dir, on_progress)
-        targets = _targets(options, engines)
-        await _serve_gateway(options, targets, engines, listener, log_dir, on_ready, tenants)
+        targets = (*(on_ray.targets if on_ray else ()), *_targets(options, engines))
+        await _serve_gateway(options, targets, engines, listener, log_dir, on_ready, tenants, on_ray)
     except asyncio.CancelledError:
         if not stopped.is_set():
             raise
     finally:
         listener.close()
-        if engines:
+        if engines or on_ray:
             on_progress("stopping engines")
         await stop(engines)
+        await stack.aclose()
+
+
+def _reread_on_hangup(options: ServeOptions, adopt: Callable[[Tenants], None]) -> None:
+    """Have SIGHUP read the tenants file again, where there is one; else it ends everything, as the end of a terminal does."""
+    if options.tenants_file is not None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reread_tenants, options.tenants_file, os.environ, adopt)
 
 
 def _load_access(options: ServeOptions) -> Tenants:
@@ -226,6 +256,7 @@ async def _serve_gateway(
     log_dir: Path | None,
     on_ready: Callable[[Ready], None],
     tenants: Tenants,
+    on_ray: Supervisor | None,
 ) -> None:
     """Serve until cancelled, or until the last local engine has died."""
     config = GatewayConfig(
@@ -233,9 +264,18 @@ async def _serve_gateway(
         balancer=options.balancer,
         tenants=tenants,
         cors_origins=options.cors_origins,
+        allowed_hosts=(*options.allowed_hosts, options.host, socket.gethostname()),
+        remote_clients=options.insecure,
+        normalise_preambles=options.normalise_preambles,
         admission=options.admission,
     )
-    app = create_app(config, observers=options.observers)
+    keepers = () if options.table is None else (options.table,)
+    app = create_app(
+        config,
+        observers=(*options.observers, *(observer for keeper in keepers for observer in keeper.observers)),
+        companions=[each.beside for each in (*keepers, on_ray) if each is not None],
+    )
+    _reread_on_hangup(options, app.state.adopt_tenants)
     async with serving(app, listener, tls=options.tls) as server:
         host, port = listener.getsockname()[:2]
         scheme, shown = "https" if options.tls else "http", f"[{host}]" if ":" in host else host
@@ -244,6 +284,8 @@ async def _serve_gateway(
         on_ready(Ready(url=url, model=model, engines=targets, log_dir=log_dir, needs_key=needs_key))
         while not server.done():
             await asyncio.sleep(_WATCH_S)
+            if on_ray is not None:
+                on_ray.check()
             if engines and all(e.poll() is not None for e in engines):
                 raise EngineDied("every engine has died", engines[-1])
 
@@ -253,5 +295,6 @@ async def _first_model(targets: tuple[EngineTarget, ...]) -> str:
     async with httpx2.AsyncClient(trust_env=False, timeout=3.0) as client:
         for target in targets:
             with suppress(httpx2.HTTPError, ValueError, KeyError, IndexError, TypeError):
-                return str((await client.get(f"{target.url}/v1/models", headers=target.credentials())).json()["data"][0]["id"])
+                answer = await client.get(f"{target.url}/v1/models", headers=target.question_headers())
+                return str(answer.json()["data"][0]["id"])
     return "MODEL"

@@ -58,7 +58,7 @@ class TimedEngine(FakeEngine):
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    for module in ("app", "relay", "programs", "books", "waiting", "admission"):
+    for module in ("app", "relay", "answers", "programs", "books", "waiting", "admission"):
         monkeypatch.setattr(f"agentix.gateway.{module}.time", clock)
     return clock
 

@@ -17,27 +17,12 @@ from starlette.types import Receive, Scope, Send
 from agentix.core import ConfigError
 from agentix.gateway import EngineTarget, GatewayConfig, create_app
 from agentix.gateway.config import HostedLimits
-from agentix.gateway.tenants import Budget, Tenant, Tenants, key_digest
+from agentix.gateway.tenants import Budget
 from fake_engine import FakeEngine, served
 from gateway_system import CHAT, System, eventually, gateway
+from tenant_keys import KEYS, bearer, tenants
 
-KEYS = {name: f"agx-{name}-" + "0123456789" * 4 for name in ("acme", "blue", "root")}
-SECRET = "a secret of thirty-two characters"
 WRONG = "agx-wrong-" + "0123456789" * 4
-
-
-def bearer(name: str, **more: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {KEYS[name]}", **more}
-
-
-def tenants(**budgets: Budget) -> Tenants:
-    """acme, blue and the admin root; `budgets` by name."""
-    no_limits = Budget()
-    found = [
-        Tenant(name=n, key_digests=(key_digest(key),), admin=n == "root", budget=budgets.get(n, no_limits))
-        for n, key in KEYS.items()
-    ]
-    return Tenants(tuple(found), SECRET)
 
 
 async def rows(system: System, name: str, **query: str) -> list[tuple[str, str]]:

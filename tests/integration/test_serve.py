@@ -110,6 +110,49 @@ async def test_nohup_keeps_it_running() -> None:
         signal.signal(signal.SIGHUP, signal_before)
 
 
+def _tenants_file(path: Path, key: str) -> None:
+    path.write_text(f'[tenant.acme]\nkeys_sha256 = ["{hashlib.sha256(key.encode()).hexdigest()}"]\n')
+
+
+async def test_sighup_reads_the_tenants_again(tmp_path: Path) -> None:
+    path, keys = tmp_path / "tenants.toml", ("a" * 40, "b" * 40)
+    _tenants_file(path, keys[0])
+    engine = FakeEngine()
+    preamble = "x-anthropic-billing-header: cch=1;\n"
+    body = {"model": "fake", "messages": [{"role": "system", "content": f"{preamble}Be brief."}]}
+    arguments = ("--tenants", str(path), "--normalise-preambles")
+    async with served(engine.app) as url, serving("--engine-url", url, *arguments) as (process, ready):
+        assert process.stderr is not None
+        async with httpx2.AsyncClient(base_url=ready["url"], trust_env=False) as client:
+
+            async def statuses() -> list[int]:
+                bearers = [{"Authorization": f"Bearer {key}"} for key in keys]
+                return [(await client.post("/chat/completions", json=body, headers=b)).status_code for b in bearers]
+
+            assert await statuses() == [200, 401]
+            assert engine.last_body["messages"] == [{"role": "system", "content": "Be brief."}]
+            _tenants_file(path, keys[1])
+            for says in (b"the tenants were read again from", b"the tenants stay as they were"):
+                process.send_signal(signal.SIGHUP)
+                line = b""
+                while says not in line:
+                    line = await asyncio.wait_for(process.stderr.readline(), 30)
+                    assert line, says
+                assert await statuses() == [401, 200]
+                path.write_text("[broken")
+        assert process.returncode is None
+
+
+async def test_without_keys_it_goes_by_the_names_that_it_is_told() -> None:
+    async with (
+        served(FakeEngine().app) as url,
+        serving("--engine-url", url, "--allow-host", "gpu-1") as (_, ready),
+        httpx2.AsyncClient(base_url=ready["url"], trust_env=False) as client,
+    ):
+        for host, status in (("gpu-1:80", 200), (socket.gethostname(), 200), ("gpu-2", 403)):
+            assert (await client.get("/programs", headers={"host": host})).status_code == status
+
+
 async def test_a_second_ctrl_c_does_not_cut_the_first_short(monkeypatch: pytest.MonkeyPatch) -> None:
     stopped: list[Any] = []
 

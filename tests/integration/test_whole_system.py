@@ -21,8 +21,10 @@ import psutil
 import pytest
 from openai import OpenAI
 
+import agentix
 from agentix.core import ProcessTable, Scheduler, SchedulerConfig
 from agentix.core.events import ProgramEnded, ProgramStarted, from_record
+from langgraph_programs import chat_model, map_reduce
 
 pytestmark = pytest.mark.engine
 
@@ -203,6 +205,32 @@ def test_the_engine_s_own_metrics_tell_what_program_scheduling_has_done(system: 
         assert system.metric(f"{name}_total", "agentix") == 0, "the engine neither parks nor promotes"
     assert system.metric("scheduling_seconds_total", "agentix") > 0
     assert system.metric("num_calls", "agentix") == 0
+
+
+@pytest.mark.parametrize(
+    ("example", "ended"),
+    [("map_reduce.py", "program map-reduce: 9 calls"), ("react_tools.py", "program react: ")],
+)
+def test_an_example_runs_on_the_real_model(system: Running, example: str, ended: str) -> None:
+    path = Path(__file__).parents[2] / "examples" / example
+    command = [sys.executable, str(path), "--base-url", system.url]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert run.returncode == 0, run.stderr
+    assert ended in run.stderr
+    assert run.stdout
+
+
+async def test_langgraph_s_map_reduce_on_the_real_model(system: Running) -> None:
+    graph = map_reduce(chat_model(system.url, "smollm2-135m", max_completion_tokens=8))
+    agentix.instrument()
+    try:
+        async with agentix.program("map-reduce") as program:
+            await graph.ainvoke({"facts": []})
+            row = system.program(program.id)
+    finally:
+        agentix.uninstrument()
+    assert (row["class"], row["num_finished"]) == ("map-reduce", 8)
+    assert 0 < row["critical_path_s"] < row["service_s"], "three branches ran beside one another"
 
 
 def test_the_core_replays_the_engine_s_log_to_the_same_decisions(system: Running) -> None:

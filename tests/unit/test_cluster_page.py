@@ -8,7 +8,7 @@ from agentix.workload import check_program
 from benchmarks.cluster.balancers import Balancers
 from benchmarks.cluster.part import GUARDED, LEAST_USED, PAPER, ROUND_ROBIN, SESSION_HASH
 from benchmarks.cluster.replicas import Replicas
-from benchmarks.cluster.skewed import Skewed
+from benchmarks.cluster.skewed import Skewed, SkewedLoad
 
 
 def test_the_aim_is_judged_against_the_better_of_the_two() -> None:
@@ -44,3 +44,19 @@ def test_a_wide_program_asks_all_its_questions_at_once_about_one_text() -> None:
     check_program(wide)
     assert [call.parents for call in wide.calls] == [(), *[("read",)] * 3, ("ask0", "ask1", "ask2")]
     assert {call.prompt_parts[0] for call in wide.calls if call.prompt_parts} == {("wide-1/text", 6000)}
+
+
+def test_skewed_load_is_judged_for_all_programs_and_for_the_wide_ones() -> None:
+    def run(mean: float, p99: float, wide: float) -> dict[str, object]:
+        jct = {"mean": mean, "p95": p99, "p99": p99}
+        return {"jct_s": jct, "token_latency_by_kind": {"chat": 0.01, "wide": wide}, "makespan_s": 9.0, "hit_rate": 0.5}
+
+    runs = {LEAST_USED: run(9.0, 9.0, 0.0005), PAPER: run(10.0, 20.0, 0.002), GUARDED: run(9.0, 21.0, 0.001)}
+    program = {"every": 80, "num_questions": 300, "text_tokens": 6000}
+    loads = [{"rate_per_engine": 1.0, "num_programs": 120, "runs": runs}]
+    text = SkewedLoad().text({"num_engines": 4, "program": program, "loads": loads})
+    assert (
+        "in mean and P99 of response times: **It does not hold here.** For wide programs: **It holds.** They take 2.0 times"
+        in text
+    )
+    assert f"| `{GUARDED}` | 9.00 | 21.00 | 21.00 | 10.00 | 1.00 | 9 | 50% |" in text

@@ -51,6 +51,7 @@ def test_the_command_names_address_model_and_metrics() -> None:
     assert value_of("--served-model-name", line) == "name"
     assert {"--enable-per-request-metrics", "--enable-prompt-tokens-details"} < set(line)
     assert "--scheduler-cls" not in line
+    assert value_of("--host", engine_command(options(host="10.0.0.5"), 1234)) == "10.0.0.5"
 
 
 def test_a_scheduler_is_passed_as_class_and_settings() -> None:

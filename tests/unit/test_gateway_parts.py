@@ -24,7 +24,7 @@ from fake_engine import METRICS, USAGE, sse
 
 CHAT = APIS[0]
 ENGINE = EngineTarget(engine_id="e0", url="http://a")
-ACCOUNT = Account(service_s=2.0, waiting_s=0.25, prompt_tokens=7, output_tokens=3)
+ACCOUNT = Account(service_s=2.0, prefill_s=0.5, waiting_s=0.25, prompt_tokens=7, output_tokens=3)
 USAGE_EVENT = sse({"choices": [], "usage": USAGE, "metrics": METRICS})
 STREAM = sse({"choices": [{"delta": {"content": 'a\n\n"usage": {'}}]}) + USAGE_EVENT + b"data: [DONE]\n\n"
 
@@ -111,6 +111,26 @@ def test_images_count_a_thousand_tokens_however_they_are_sent() -> None:
     source = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "A" * 100_000}}
     for part in (url, source):
         assert 1000 <= tokens_by_rule({"messages": [{"role": "user", "content": [part]}]}) < 1010
+
+
+def test_that_something_is_an_image_its_place_tells_not_its_text() -> None:
+    text = "data:" + "x" * 39_995
+    for body in (
+        {"prompt": text},
+        {"messages": [{"role": "user", "content": text}]},
+        {"messages": [{"role": "user", "content": [{"type": "text", "text": text}]}]},
+        {"input": [text]},
+        {"tools": [{"type": "base64", "description": text}]},
+    ):
+        assert 10_000 <= tokens_by_rule(body) < 10_005
+    for place in ({"url": text}, {"image_url": text}, {"type": "base64", "data": text}, {"data": text, "format": "wav"}):
+        assert 1000 <= tokens_by_rule({"input": [place]}) < 1005
+
+
+def test_what_one_tenant_sends_changes_no_other_s_estimates() -> None:
+    length = PromptLength()
+    length.learn("a", 100, 1000, tenant="t")
+    assert [length.estimate("a", 100, tenant=tenant) for tenant in ("t", "u", "")] == [1000, 100, 100]
 
 
 def test_the_length_of_prompts_is_learned_for_each_model() -> None:

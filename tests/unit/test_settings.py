@@ -35,7 +35,7 @@ def test_whole_numbers_are_numbers_of_seconds() -> None:
 
 
 def test_an_unknown_setting_is_named_and_the_known_ones_listed() -> None:
-    known = "class_weights, policy, quanta_s, running_first, starvation_ratio"
+    known = "class_weights, patience, policy, quanta_s, running_first, starvation_ratio"
     with pytest.raises(ConfigError, match=f"unknown scheduler setting 'quanta'; known: {known}"):
         SchedulerConfig.from_mapping({"policy": "plas", "quanta": [1.0]})
 
@@ -66,7 +66,10 @@ def test_a_wrong_value_is_an_error_that_names_its_setting(key: str, value: objec
 
 
 def test_an_unknown_policy_is_an_error_that_lists_those_that_exist() -> None:
-    known = "atlas, atlas_exact, fcfs, las, mlfq, pause_resume, plas, program_fcfs, round_robin, srpt, your_module:YourClass"
+    known = (
+        "atlas, atlas_exact, default, fcfs, gittins, las, mlfq, pause_resume, plas, program_fcfs, round_robin, srpt, "
+        "your_module:YourClass"
+    )
     with pytest.raises(ConfigError, match=f"unknown policy 'lottery'; known: {known}"):
         make_policy(SchedulerConfig(policy="lottery"))
 

@@ -210,7 +210,7 @@ def test_a_generator_of_ones_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         ),
         ("--workload /nowhere.jsonl", "unknown workload '/nowhere.jsonl': no such file"),
         ("--workload no_such_module:Mine", "cannot load workload generator 'no_such_module:Mine'"),
-        ("--workload chat --policy lottery", "unknown policy 'lottery'; known: atlas, atlas_exact, fcfs,"),
+        ("--workload chat --policy lottery", "unknown policy 'lottery'; known: atlas, atlas_exact, default, fcfs,"),
         ("--workload chat --policy fcfs,fcfs", "policies holds 'fcfs' twice"),
         ("--workload chat --policy fcfs,", "--policy must be names separated by commas, not 'fcfs,'"),
         ("--workload chat --balancer lottery", "unknown balancer 'lottery'; known: least_used,"),

@@ -10,9 +10,13 @@ from agentix import __version__
 from agentix.cli.ab import ab
 from agentix.cli.bench import bench
 from agentix.cli.calibrate import calibrate
+from agentix.cli.demo import demo
 from agentix.cli.engines import engines
 from agentix.cli.key import key
 from agentix.cli.offline import offline
+from agentix.cli.recommend import recommend
+from agentix.cli.record import record
+from agentix.cli.report import report
 from agentix.cli.serve import serve
 from agentix.cli.simulate import simulate
 from agentix.cli.top import top
@@ -26,6 +30,7 @@ app = typer.Typer(
     help="Serving for LLM agents that schedules whole programs, not single requests.",
 )
 app.command("serve")(serve)
+app.command("demo")(demo)
 app.command("key")(key)
 app.command("top")(top)
 app.command("bench")(bench)
@@ -33,6 +38,9 @@ app.command("offline")(offline)
 app.command("simulate")(simulate)
 app.command("calibrate")(calibrate)
 app.command("ab")(ab)
+app.command("report")(report)
+app.command("record")(record)
+app.command("recommend")(recommend)
 app.add_typer(engines, name="engines")
 
 

@@ -12,7 +12,6 @@ from rich.console import Console
 from rich.table import Table
 
 from agentix.cli.extras import require
-from agentix.core.errors import AgentixError
 from agentix.wire import key_headers, server_root
 
 engines = typer.Typer(no_args_is_help=True, help="Engines of a running gateway: list, add, remove, drain, undrain.")
@@ -66,21 +65,18 @@ def undrain(engine_id: _Id, gateway: _Gateway = _HERE, as_json: _Json = False) -
 
 
 def _ask(gateway: str, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
-    """The gateway's answer. Raises AgentixError with what it says if that is an error."""
+    """The gateway's answer. Raises GatewayFault."""
     require("gateway", "httpx2")
     import httpx2  # noqa: PLC0415 - heavy, and optional for other commands
+
+    from agentix.ui.feed import read_answer, unreachable  # noqa: PLC0415
 
     url = f"{server_root(gateway)}/v1/engines{path}"
     try:
         response = httpx2.request(method, url, json=body, headers=key_headers(os.environ), timeout=30.0, trust_env=False)
-        answer = response.json()
-    except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
-        raise AgentixError(f"no gateway answers at {gateway} ({error})") from None
-    if response.is_error:
-        problem = answer.get("error") if isinstance(answer, dict) else None
-        said = problem.get("message") if isinstance(problem, dict) else "it does not say why; is it a gateway?"
-        raise AgentixError(f"{gateway} refuses ({response.status_code}): {said}")
-    return answer
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        raise unreachable(gateway, error) from None
+    return read_answer(response)
 
 
 def _show(answer: Any, *, as_json: bool) -> None:

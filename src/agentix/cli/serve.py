@@ -13,6 +13,8 @@ import typer
 from rich.console import Console
 
 from agentix.cli.extras import require
+from agentix.cluster.ray_scaling import ScalingSettings
+from agentix.cluster.ray_settings import RaySettings
 from agentix.core.balancers import BALANCERS
 from agentix.core.config import SchedulerConfig
 from agentix.core.errors import ConfigError
@@ -75,11 +77,18 @@ def serve(
         Path | None, typer.Option(metavar="FILE", help="Who may call, and how much: see docs/tenants.md and `agentix key`.")
     ] = None,
     insecure: Annotated[
-        bool, typer.Option("--insecure", help="Listen beyond this machine although nobody needs a key.")
+        bool, typer.Option("--insecure", help="Serve clients of other machines although nobody needs a key.")
     ] = False,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Where nobody needs a key: a name by which clients call this machine. Repeatable."),
+    ] = None,
     cors_origin: Annotated[
         list[str] | None, typer.Option(metavar="ORIGIN", help="Web pages from there may read answers; * for all. Repeatable.")
     ] = None,
+    normalise_preambles: Annotated[
+        bool, typer.Option("--normalise-preambles", help="Take out of prompts what their clients change in every call.")
+    ] = False,
     tls_cert: Annotated[Path | None, typer.Option(metavar="FILE", help="Certificate, to speak HTTPS; with --tls-key.")] = None,
     tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="Private key of --tls-cert.")] = None,
     log_format: Annotated[str, typer.Option(help="Of lines on standard error: text or json.")] = "text",
@@ -96,6 +105,31 @@ def serve(
         float, typer.Option(min=0.1, metavar="S", help="Seconds for which a call is held until its turn comes.")
     ] = 600.0,
     max_queue: Annotated[int, typer.Option(min=0, help="Calls that are held at a time.")] = 10_000,
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Start the engines on a Ray cluster: auto, local or HOST:PORT. They listen on their machines' addresses.",
+        ),
+    ] = None,
+    min_engines: Annotated[int | None, typer.Option(min=1, help="With --ray: engines that there are at least; else 1.")] = None,
+    max_engines: Annotated[
+        int | None, typer.Option(min=1, help="With --ray: engines for which there may be work; else as many as at least.")
+    ] = None,
+    tensor_parallel: Annotated[int | None, typer.Option(min=1, help="With --ray: GPUs that a model is split over.")] = None,
+    gpus_per_engine: Annotated[
+        float | None, typer.Option(min=0, help="With --ray: GPUs an engine takes, or a part of one; 0: it computes on CPUs.")
+    ] = None,
+    cpus_per_engine: Annotated[float | None, typer.Option(min=0, help="With --ray: CPUs kept for an engine; else 1.")] = None,
+    table: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|URL",
+            envvar="AGENTIX_TABLE",
+            help="Keep programs over restarts in a file, or share them with other gateways at redis://HOST: "
+            "see docs/many-gateways.md.",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON line when ready, nothing else.")] = False,
 ) -> None:
     """Start engines (or use running ones) and the gateway in front of them. Ctrl-C stops everything it started.
@@ -106,10 +140,12 @@ def serve(
     agentix serve --engine-url http://host:8000    in front of a server that already runs
     """  # noqa: D301  (\b keeps click from reflowing the examples)
     require("gateway", "starlette", "uvicorn", "httpx2", "aiohttp", "prometheus_client", "psutil")
+    from agentix.cluster.table import keep_table  # noqa: PLC0415 - heavy, and optional for other commands
     from agentix.gateway.admission_settings import AdmissionSettings  # noqa: PLC0415 - heavy, and optional for other commands
     from agentix.gateway.engines_file import load_engines  # noqa: PLC0415 - heavy, and optional for other commands
     from agentix.gateway.listeners import make_listeners  # noqa: PLC0415 - heavy, and optional for other commands
     from agentix.gateway.log import set_up_logging  # noqa: PLC0415 - heavy, and optional for other commands
+    from agentix.gateway.server import make_loop, relieve_collector  # noqa: PLC0415 - heavy, and optional
     from agentix.serve import ServeOptions  # noqa: PLC0415 - heavy, and optional for other commands
     from agentix.serve import serve as run  # noqa: PLC0415
 
@@ -144,9 +180,13 @@ def serve(
         tenants_file=tenants,
         insecure=insecure,
         cors_origins=tuple(cors_origin or ()),
+        allowed_hosts=tuple(allow_host or ()),
+        normalise_preambles=normalise_preambles,
         tls=_tls(tls_cert, tls_key),
         observers=make_listeners(log_calls=log_calls, otlp_endpoint=otlp_endpoint, environ=os.environ),
         admission=admission,
+        table=keep_table(table) if table else None,
+        ray=_ray(ray, min_engines, max_engines, tensor_parallel, gpus_per_engine, cpus_per_engine),
     )
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     on_terminal = console.is_terminal and not as_json
@@ -161,9 +201,33 @@ def serve(
         def on_ready(ready: Ready) -> None:
             if status is not None:
                 status.stop()
+            relieve_collector()
             typer.echo(_as_json(ready) if as_json else _greeting(ready))
 
-        asyncio.run(run(options, on_progress=on_progress, on_ready=on_ready))
+        with asyncio.Runner(loop_factory=make_loop) as runner:
+            runner.run(run(options, on_progress=on_progress, on_ready=on_ready))
+
+
+def _ray(
+    address: str | None,
+    min_engines: int | None,
+    max_engines: int | None,
+    tensor_parallel: int | None,
+    gpus_per_engine: float | None,
+    cpus_per_engine: float | None,
+) -> RaySettings | None:
+    if address is None:
+        if (min_engines, max_engines, tensor_parallel, gpus_per_engine, cpus_per_engine) != (None,) * 5:
+            raise ConfigError("how many engines there are, and what they take, is for engines on Ray: give --ray ADDRESS")
+        return None
+    least = min_engines or 1
+    return RaySettings(
+        address=address,
+        scaling=ScalingSettings(min_engines=least, max_engines=max_engines or least),
+        tensor_parallel=tensor_parallel or 1,
+        gpus_per_engine=gpus_per_engine,
+        cpus_per_engine=1.0 if cpus_per_engine is None else cpus_per_engine,
+    )
 
 
 def _weight(text: str) -> tuple[str, float]:

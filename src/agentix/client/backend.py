@@ -19,6 +19,7 @@ from agentix.wire import server_root
 
 TIMEOUT_S = 1.0  # of one request about a session: it must never be what a program waits for
 SILENCE_S = 30.0  # a server that did not answer is left alone for so long
+_NO_SUCH_ROUTE = frozenset({404, 405, 501})  # how servers answer that are no gateway
 ROUTES = ("/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages", "/v1/embeddings")  # calls of programs
 
 KEY_HEADERS = ("authorization", "x-api-key")  # where clients put the key that a gateway with tenants asks for
@@ -28,22 +29,19 @@ _log = logging.getLogger("agentix.client")
 _silent_until_s: dict[str, float] = {}
 
 
-def root_of(url: Any, only: tuple[str, ...]) -> str | None:
-    """The gateway's address for a call to this httpx URL; None if the call is not to be annotated.
+@functools.lru_cache(maxsize=1024)
+def root_of(url: str, only: tuple[str, ...]) -> str | None:
+    """The gateway's address for a call to this URL; None if the call is not to be annotated.
 
     Not annotated: what is no call of a program, and servers outside `only`, or, where that is empty, on the public Internet.
     What runs within a program is nobody else's business.
     """
-    return _root_of(url.scheme, url.netloc, url.host, url.path, only)
-
-
-@functools.lru_cache(maxsize=1024)
-def _root_of(scheme: str, netloc: bytes, host: str, path: str, only: tuple[str, ...]) -> str | None:
-    route = next((r for r in ROUTES if path.endswith(r)), None)
-    if route is None or scheme not in {"http", "https"}:
+    where = urlsplit(url)
+    route = next((r for r in ROUTES if where.path.endswith(r)), None)
+    if route is None or where.scheme not in {"http", "https"}:
         return None
-    root = f"{scheme}://{netloc.decode('ascii')}{path.removesuffix(route)}"
-    return root if (root in only if only else is_private(host)) else None
+    root = f"{where.scheme}://{where.netloc.rpartition('@')[2]}{where.path.removesuffix(route)}"
+    return root if (root in only if only else is_private(where.hostname or "")) else None
 
 
 def configured() -> tuple[str, ...]:
@@ -65,22 +63,31 @@ def is_private(host: str) -> bool:
     return address.is_private or address.is_loopback or address.is_link_local
 
 
-def start(root: str, program_id: str, program_class: str, keys: Mapping[str, str]) -> Future[bool]:
-    """Open the program's session. The result says whether it is open; it seldom takes longer than `TIMEOUT_S`.
+def start(root: str, program_id: str, program_class: str, keys: Mapping[str, str]) -> Future[bool | None]:
+    """Open the program's session; it seldom takes longer than `TIMEOUT_S`.
 
+    The result is whether it is open; False: the server is no gateway; None: it did not answer, or would not open it now.
     `keys` are the call's own `KEY_HEADERS`: they go where the call goes, and nowhere else.
     """
     return _in_background(_start, root, program_id, program_class, keys)
 
 
-def end(root: str, program_id: str, session: Future[bool] | None, keys: Mapping[str, str]) -> None:
+def end(root: str, program_id: str, session: Future[bool | None] | None, keys: Mapping[str, str]) -> None:
     """End the program, unless `session` says that the server never opened it. Nobody learns of a failure."""
     _in_background(_end, root, program_id, session, keys)
 
 
 def _in_background(function: Any, *args: Any) -> Future[Any]:
-    """One thread for all: what is told arrives in order. The interpreter waits for what is under way when it exits."""
-    return contextvars.Context().run(_pool(os.getpid()).submit, function, *args)
+    """One thread for all: what is told arrives in order. The interpreter waits for what is under way when it exits.
+
+    Once it has begun to exit no thread takes work any more: then it is done here, at once.
+    """
+    try:
+        return contextvars.Context().run(_pool(os.getpid()).submit, function, *args)
+    except RuntimeError:
+        done: Future[Any] = Future()
+        done.set_result(function(*args))
+        return done
 
 
 @functools.lru_cache(maxsize=1)
@@ -88,11 +95,14 @@ def _pool(pid: int) -> ThreadPoolExecutor:  # of this process: a fork has no thr
     return ThreadPoolExecutor(max_workers=1, thread_name_prefix="agentix-client")
 
 
-def _start(root: str, program_id: str, program_class: str, keys: Mapping[str, str]) -> bool:
-    return _ask("POST", root, "/v1/programs", keys, {"program_id": program_id, "class": program_class}) in {200, 201}
+def _start(root: str, program_id: str, program_class: str, keys: Mapping[str, str]) -> bool | None:
+    status = _ask("POST", root, "/v1/programs", keys, {"program_id": program_id, "class": program_class})
+    if status in {200, 201}:
+        return True
+    return False if status in _NO_SUCH_ROUTE else None
 
 
-def _end(root: str, program_id: str, session: Future[bool] | None, keys: Mapping[str, str]) -> None:
+def _end(root: str, program_id: str, session: Future[bool | None] | None, keys: Mapping[str, str]) -> None:
     if session is None or (session.done() and not session.cancelled() and session.result()):
         _ask("DELETE", root, f"/v1/programs/{quote(program_id, safe='')}", keys)
 

@@ -6,9 +6,8 @@ import functools
 import logging
 import threading
 from collections.abc import Callable
-from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import Any, ParamSpec, TypeVar
+from contextvars import Context, ContextVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from agentix.client.dag import Call, Strand
 from agentix.client.running import Program
@@ -21,8 +20,7 @@ _log = logging.getLogger("agentix.client")
 _warned = threading.Event()
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """A program and a strand of it."""
 
     program: Program
@@ -56,19 +54,23 @@ def never_raising(function: Callable[P, T]) -> Callable[P, T | None]:
 @never_raising
 def current() -> Place | None:
     """Where this code runs; None outside programs, in what one left behind, and in processes forked within one."""
-    place = place_var.get()
-    if place is None or place.program.is_elsewhere:
-        return None
-    origin, fork = getattr(_worker, "places", (None, None))
-    # Frameworks run a pool's work in a copy of the submitter's context, which names the submitter's strand.
-    return fork if fork is not None and origin is place else place
+    return _where(place_var.get())
 
 
 @never_raising
-def fork() -> tuple[Place, Place] | None:
-    """What the context says, and a fork of the present place; None outside programs."""
-    place, context = current(), place_var.get()
-    return None if place is None or context is None else (context, place.fork())
+def fork(context: Context | None = None) -> tuple[Place, Place] | None:
+    """What the context (None: the present one) says, and a fork of the place that it means; None outside programs."""
+    said = place_var.get() if context is None else context.get(place_var)
+    place = _where(said)
+    return None if place is None or said is None else (said, place.fork())
+
+
+def _where(said: Place | None) -> Place | None:
+    if said is None or said.program.is_elsewhere:
+        return None
+    origin, fork = getattr(_worker, "places", (None, None))
+    # Frameworks run a pool's work in a copy of the submitter's context, which names the submitter's strand.
+    return fork if fork is not None and origin is said else said
 
 
 def run_forked(places: tuple[Place, Place], function: Callable[..., T], *args: Any, **kwargs: Any) -> T:

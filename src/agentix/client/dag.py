@@ -15,12 +15,12 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Lock
+from typing import NamedTuple
 
 MAX_PARENTS = 512  # in one header: servers refuse headers of some 8 KiB; call ids are short numbers
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class Call(NamedTuple):
     """A call as it is announced: its id, its strand's id, and the calls it depends on (none: a root call)."""
 
     call_id: str
@@ -78,7 +78,8 @@ class Dag:
     def finish(self, strand: Strand, call: Call) -> None:
         """The call was answered: it comes after its parents. Calls that ran beside it in the same strand stay beside it."""
         with self._lock:
-            strand.frontier = (*_without(strand.frontier, set(call.parents)), call.call_id)
+            beside = () if strand.frontier == call.parents else _without(strand.frontier, set(call.parents))
+            strand.frontier = (*beside, call.call_id)
 
 
 def _join_finished(strand: Strand) -> None:

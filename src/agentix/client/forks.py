@@ -5,9 +5,11 @@ Only our own context variable travels to threads; others stay behind, as they al
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
 from collections.abc import Callable
+from contextvars import Context
 from typing import Any
 
 from agentix.client.context import Place, fork, never_raising, place_var, run_forked
@@ -18,9 +20,12 @@ def forking_create_task(original: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def create_task(*args: Any, **kwargs: Any) -> Any:
-        places = fork()
+        context = kwargs.get("context")
+        places = fork(context)
         if places is None:
             return original(*args, **kwargs)
+        if context is not None:
+            return _create_in(context, places[1], original, args, kwargs)
         token = place_var.set(places[1])  # the task copies the context as it is made
         try:
             task = original(*args, **kwargs)
@@ -30,6 +35,27 @@ def forking_create_task(original: Callable[..., Any]) -> Callable[..., Any]:
         return task
 
     return create_task
+
+
+def _create_in(context: Context, place: Place, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """A task that runs in this very context, as LangChain's do: the context is lent to it, and given back when it is done."""
+    try:
+        token = context.run(place_var.set, place)
+    except RuntimeError:  # somebody runs in it at this moment: the task will be where that one is
+        return original(*args, **kwargs)
+
+    def give_back(_: object) -> None:
+        with contextlib.suppress(RuntimeError):
+            context.run(place_var.reset, token)
+
+    try:
+        task = original(*args, **kwargs)
+    except BaseException:
+        give_back(None)
+        raise
+    place.strand.is_over = task.done
+    task.add_done_callback(give_back)
+    return task
 
 
 def forking_start(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -48,6 +74,8 @@ def forking_start(original: Callable[..., Any]) -> Callable[..., Any]:
 @never_raising
 def _carry(thread: threading.Thread, places: tuple[Place, Place]) -> None:
     if "run" in vars(thread):  # somebody else's wrapper, or a thread that was started before
+        return
+    if type(thread).__module__.startswith("anyio."):  # a pool's: it runs everybody's work, each in a copy of their context
         return
     run = thread.run
 

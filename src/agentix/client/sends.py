@@ -1,4 +1,4 @@
-"""Calls that httpx sends within a program get their headers: what wraps `Client.send` and `AsyncClient.send`."""
+"""Calls that are sent within a program get their headers: what wraps the sending methods of httpx, requests and aiohttp."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import asyncio
 import functools
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from agentix.client import backend
 from agentix.client.context import Place, current, headers_of, never_raising
@@ -16,67 +15,98 @@ from agentix.wire import PROGRAM_HEADER
 
 # Which base URLs are meant: () private hosts, None none.
 Targets = Callable[[], tuple[str, ...] | None]
-_PROGRAM = PROGRAM_HEADER.encode()
 _MAX_WAIT_S = 2 * backend.TIMEOUT_S
 
 
-@dataclass(frozen=True, slots=True)
-class _Sent:
+class _Sending(NamedTuple):
+    """A call of a program, about to be sent; `headers` are those that it will be sent with."""
+
     place: Place
-    call: Call
-    session: Future[bool]
+    session: Future[bool | None]
+    headers: Any
 
 
 def annotating_send(original: Callable[..., Any], only: Targets) -> Callable[..., Any]:
-    """For `Client.send`."""
+    """For `send` of httpx's and httpx2's `Client`, and of requests' `Session`."""
 
     @functools.wraps(original)
     def send(self: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
-        sent = _begin(request, only)
-        if sent is not None and not sent.session.done():
-            _wait(sent.session)
+        sending = _begin(request, only)
+        if sending is None:
+            return original(self, request, *args, **kwargs)
+        if not sending.session.done():
+            _wait(sending.session)
+        call = _announce(sending)
         response = original(self, request, *args, **kwargs)
-        if sent is not None:
-            _finish(sent, response)
+        if call is not None:
+            _finish(sending.place, call, response.status_code)
         return response
 
     return send
 
 
 def annotating_async_send(original: Callable[..., Awaitable[Any]], only: Targets) -> Callable[..., Awaitable[Any]]:
-    """For `AsyncClient.send`."""
+    """For `send` of httpx's and httpx2's `AsyncClient`."""
 
     @functools.wraps(original)
     async def send(self: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
-        sent = _begin(request, only)
-        if sent is not None and not sent.session.done():
-            await _wait_async(sent.session)
+        sending = _begin(request, only)
+        if sending is None:
+            return await original(self, request, *args, **kwargs)
+        if not sending.session.done():
+            await _wait_async(sending.session)
+        call = _announce(sending)
         response = await original(self, request, *args, **kwargs)
-        if sent is not None:
-            _finish(sent, response)
+        if call is not None:
+            _finish(sending.place, call, response.status_code)
         return response
 
     return send
 
 
+def annotating_request(original: Callable[..., Awaitable[Any]], only: Targets) -> Callable[..., Awaitable[Any]]:
+    """For `_request` of aiohttp's `ClientSession`."""
+
+    @functools.wraps(original)
+    async def _request(self: Any, method: str, str_or_url: Any, **kwargs: Any) -> Any:
+        sending = _begin_in_session(self, method, str_or_url, kwargs.get("headers"), only)
+        if sending is None:
+            return await original(self, method, str_or_url, **kwargs)
+        if not sending.session.done():
+            await _wait_async(sending.session)
+        call = _announce(sending)
+        response = await original(self, method, str_or_url, **{**kwargs, "headers": sending.headers})
+        if call is not None:
+            _finish(sending.place, call, response.status)
+        return response
+
+    return _request
+
+
 @never_raising
-def _begin(request: Any, only: Targets) -> _Sent | None:
+def _begin(request: Any, only: Targets) -> _Sending | None:
     place = current()
-    if place is None or request.method != "POST" or _names_its_program(request.headers):
+    if place is None or request.method != "POST":
         return None
+    return _to_gateway(place, request.url, request.headers, only)
+
+
+@never_raising
+def _begin_in_session(session: Any, method: str, url: Any, headers: Any, only: Targets) -> _Sending | None:
+    place = current()
+    if place is None or method.upper() != "POST":
+        return None
+    return _to_gateway(place, session._build_url(url), session._prepare_headers(headers), only)
+
+
+def _to_gateway(place: Place, url: Any, headers: Any, only: Targets) -> _Sending | None:
+    """None: the call is not to be annotated, by where it goes or because it names a program itself."""
     urls = only()
-    root = None if urls is None else backend.root_of(request.url, urls)
-    if root is None:
+    root = None if urls is None else backend.root_of(str(url), urls)
+    if root is None or PROGRAM_HEADER in headers:
         return None
-    session = place.program.session(root, _keys(request.headers))
-    call = place.program.dag.begin(place.strand)
-    for name, value in headers_of(place.program, call).items():  # `update` costs four times as much
-        request.headers[name] = value
-    return _Sent(place, call, session)
-
-
-def _names_its_program(headers: Any) -> bool:
-    return any(name.lower() == _PROGRAM for name, _ in headers.raw)  # `in` would first find out in what they are encoded
+    session = place.program.session(root) or place.program.open_session(root, _keys(headers))
+    return _Sending(place, session, headers)
 
 
 def _keys(headers: Any) -> dict[str, str]:
@@ -84,20 +114,33 @@ def _keys(headers: Any) -> dict[str, str]:
 
 
 @never_raising
-def _finish(sent: _Sent, response: Any) -> None:
+def _announce(sending: _Sending) -> Call | None:
+    """Nothing is said to a server that has answered and is no gateway; to one that has not answered, it is."""
+    session = sending.session
+    if session.done() and not session.cancelled() and session.result() is False:
+        return None
+    place = sending.place
+    call = place.program.dag.begin(place.strand)
+    for name, value in headers_of(place.program, call).items():  # `update` costs four times as much
+        sending.headers[name] = value
+    return call
+
+
+@never_raising
+def _finish(place: Place, call: Call, status: int) -> None:
     """A streamed answer counts from its head on: the program has it in hand. A refused call is followed by nothing."""
-    if response.status_code < 400:
-        sent.place.program.dag.finish(sent.place.strand, sent.call)
+    if status < 400:
+        place.program.dag.finish(place.strand, call)
 
 
-def _wait(session: Future[bool]) -> None:
+def _wait(session: Future[bool | None]) -> None:
     try:
         session.exception(timeout=_MAX_WAIT_S)
     except Exception:  # too slow, or cancelled as the interpreter exits: the call goes on
         return
 
 
-async def _wait_async(session: Future[bool]) -> None:
+async def _wait_async(session: Future[bool | None]) -> None:
     try:  # shielded: a call that is cancelled must not cancel what other calls wait for
         await asyncio.wait([asyncio.shield(asyncio.wrap_future(session))], timeout=_MAX_WAIT_S)
     except Exception:  # another event loop than asyncio's: the call goes on

@@ -21,6 +21,8 @@ class SchedulerConfig:
                       a quantum grants enters where that quantum would have sent it. Round-robin uses the first alone.
     starvation_ratio  β: a call moves to level 1 once its program's and its own waiting reaches β times their service.
                       None: never. Small values favour the tail, large ones the mean.
+    patience          of `gittins`: after waiting for so many times the service that it is still expected to need, a program
+                      stands on the first level. Small values favour the tail, large ones the mean.
     running_first     within a level a running call goes before those that wait, so that no call is preempted for one of
                       its own level. Off, as in the paper: first come, first served, by entry to the level.
     weigh_evictions   a call takes KV blocks from worse ones only if that is worth it (`Entry.is_worth`); it waits for blocks
@@ -34,6 +36,7 @@ class SchedulerConfig:
     policy: str = "plas"
     quanta_s: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
     starvation_ratio: float | None = 20.0
+    patience: float = 0.25
     running_first: bool = False
     weigh_evictions: bool = False
     class_weights: tuple[tuple[str, float], ...] = ()
@@ -43,6 +46,8 @@ class SchedulerConfig:
             raise ConfigError(f"quanta_s must be one or more positive numbers of seconds, not {self.quanta_s!r}")
         if self.starvation_ratio is not None and not self.starvation_ratio > 0:
             raise ConfigError(f"starvation_ratio must be positive or null, not {self.starvation_ratio!r}")
+        if not 0 < self.patience < math.inf:
+            raise ConfigError(f"patience must be a positive number, not {self.patience!r}")
         for name, weight in self.class_weights:
             if not 0 < weight < math.inf:
                 raise ConfigError(f"the weight of class {name!r} must be a positive number, not {weight!r}")
@@ -64,10 +69,12 @@ class SchedulerConfig:
         try:
             if "quanta_s" in values:
                 values["quanta_s"] = tuple(float(q) for q in values["quanta_s"])
+            if "patience" in values:
+                values["patience"] = float(values["patience"])
             if values.get("starvation_ratio") is not None:
                 values["starvation_ratio"] = float(values["starvation_ratio"])
         except (TypeError, ValueError):
-            raise ConfigError(f"quanta_s and starvation_ratio must be numbers: {dict(settings)}") from None
+            raise ConfigError(f"quanta_s, starvation_ratio and patience must be numbers: {dict(settings)}") from None
         weights = values.pop("class_weights", {})
         if not isinstance(weights, Mapping) or not all(_is_number(weight) for weight in weights.values()):
             raise ConfigError(f"class_weights must be an object of class names and numbers, not {weights!r}")

@@ -70,6 +70,29 @@ class ProgramWeighted(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ServedElsewhere(Event):
+    """The program has had this where the table did not see it: through another gateway, or before a restart.
+
+    Opens the program's row if it has none, as of `started_s` (None: now). Service, waiting and calls that are over are
+    added to the row's; its critical path is at least `critical_path_s`, and its last completion not before
+    `last_completion_s`. `num_calls` are active elsewhere now; home, class and weight are what they are there. None: no news.
+    """
+
+    program_id: str
+    service_s: float = 0.0
+    waiting_s: float = 0.0
+    critical_path_s: float = 0.0
+    num_finished: int = 0
+    num_aborted: int = 0
+    num_calls: int | None = None
+    home_engine_id: str | None = None
+    program_class: str | None = None
+    weight: float | None = None
+    started_s: float | None = None
+    last_completion_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CallArrived(Event):
     """A call of a program entered the system and waits. Opens the program's row if it has none.
 
@@ -177,6 +200,7 @@ _RECORDS: dict[str, type[Any]] = {
         ProgramStarted,
         ProgramEnded,
         ProgramWeighted,
+        ServedElsewhere,
         CallArrived,
         CallMoved,
         CallStarted,

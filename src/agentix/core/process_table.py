@@ -18,9 +18,11 @@ from agentix.core.events import (
     ProgramEnded,
     ProgramStarted,
     ProgramWeighted,
+    ServedElsewhere,
     StepCompleted,
 )
-from agentix.core.program import MAX_PATHS, MAX_WEIGHT, MIN_WEIGHT, OUTPUT_WEIGHT, CallRow, ProgramRow
+from agentix.core.history import Histories
+from agentix.core.program import MAX_PATHS, MAX_WEIGHT, MIN_WEIGHT, OUTPUT_WEIGHT, CallRow, ProgramRow, check_elsewhere
 
 
 class ProcessTable:
@@ -34,11 +36,14 @@ class ProcessTable:
     def __init__(self) -> None:
         self._rows: dict[str, ProgramRow] = {}
         self._calls: dict[str, CallRow] = {}
+        self._histories = Histories()
         self._listeners: list[Callable[[ProgramRow], None]] = []
+        self._watchers: dict[str, Callable[[CallRow, ProgramRow], None]] = {}  # of active calls, by call id
         self._handlers: dict[type[Event], Callable[[Any], None]] = {
             ProgramStarted: self._program_started,
             ProgramEnded: self._program_ended,
             ProgramWeighted: self._program_weighted,
+            ServedElsewhere: self._served_elsewhere,
             CallArrived: self._call_arrived,
             CallMoved: self._call_moved,
             CallStarted: self._call_started,
@@ -81,8 +86,23 @@ class ProcessTable:
         ]
 
     def on_totals(self, listener: Callable[[ProgramRow], None]) -> None:
-        """Have `listener` called with the row whenever a program's attained service or waiting has changed."""
+        """Have `listener` called with the row whenever a program's attained service or waiting has changed, for ever.
+
+        For who lives as long as the table. A queue, which comes and goes with its engine, watches its calls instead.
+        """
         self._listeners.append(listener)
+
+    def watch(self, call_id: str, watcher: Callable[[CallRow, ProgramRow], None]) -> None:
+        """Have `watcher` called with an active call whenever its program's attained service or waiting has changed.
+
+        A call has one watcher, that of the queue in which it stands; it is forgotten with the call, or by `unwatch`.
+        """
+        self._watchers[self.call(call_id).call_id] = watcher
+
+    def unwatch(self, call_id: str, watcher: Callable[[CallRow, ProgramRow], None]) -> None:
+        """The watcher wants to hear of the call no more; nothing happens if it is not the call's watcher."""
+        if self._watchers.get(call_id) == watcher:
+            del self._watchers[call_id]
 
     def apply(self, event: Event) -> None:
         """Change the table by one event.
@@ -102,6 +122,7 @@ class ProcessTable:
                 program_class=event.program_class,
                 started_s=event.now,
                 total_work_s=event.total_work_s,
+                history=self._histories.of(event.program_class),
             )
         else:
             row.ended = False
@@ -116,6 +137,16 @@ class ProcessTable:
             raise InvalidTransition(f"a weight must be from {MIN_WEIGHT:g} to {MAX_WEIGHT:g}: {event}")
         self.row(event.program_id).weight = event.weight
 
+    def _served_elsewhere(self, event: ServedElsewhere) -> None:
+        check_elsewhere(event)
+        if event.program_id not in self._rows:
+            started_s = event.now if event.started_s is None else event.started_s
+            self._program_started(ProgramStarted(now=started_s, program_id=event.program_id))
+        row = self._rows[event.program_id]
+        row.add_elsewhere(event)
+        row.history = self._histories.of(row.program_class)
+        self._tell(row)
+
     def _call_arrived(self, event: CallArrived) -> None:
         if event.call_id in self._calls:
             raise InvalidTransition(f"call {event.call_id!r} arrived twice: {self._calls[event.call_id]}")
@@ -129,6 +160,7 @@ class ProcessTable:
             row.waiting_s = max(row.waiting_s, attained.waiting_s)
             row.critical_path_s = max(row.critical_path_s, attained.critical_path_s)
             row.program_class = attained.program_class or row.program_class
+            row.history = self._histories.of(row.program_class)
             row.weight = attained.weight if MIN_WEIGHT <= attained.weight <= MAX_WEIGHT else 1.0
         exact_s = attained.path_s if attained is not None else None
         call = CallRow(
@@ -243,16 +275,33 @@ class ProcessTable:
             row.num_aborted += 1
         del row.calls[call.call_id]
         del self._calls[call.call_id]
+        self._watchers.pop(call.call_id, None)
         self._drop_if_over(row)
         self._tell(row)
 
     def _tell(self, row: ProgramRow) -> None:
+        for call in row.calls.values():
+            if (watcher := self._watchers.get(call.call_id)) is not None:
+                watcher(call, row)
         for listener in self._listeners:
             listener(row)
 
     def _drop_if_over(self, row: ProgramRow) -> None:
         if row.ended and not row.calls:
             del self._rows[row.program_id]
+            if row.num_over:
+                self._learn(row)
+
+    def _learn(self, row: ProgramRow) -> None:
+        """The program is over: what it needed tells of others of its class, and of all. O(programs) once in a while."""
+        everything = self._histories.everything
+        for history in (everything, row.history):
+            if history is None:
+                continue
+            history.add(row.service_s)
+            if history.is_stale:
+                alike = [other for other in self._rows.values() if history is everything or other.history is history]
+                history.learn(other.service_s + sum(call.service_s for call in other.calls.values()) for other in alike)
 
     def validate(self) -> None:
         """Check every invariant; raises InvalidTransition with the first that is broken. O(programs + calls)."""
@@ -260,6 +309,7 @@ class ProcessTable:
         problems = [
             (listed.keys() == self._calls.keys(), "the rows and the index of active calls differ"),
             (all(listed[i] is c for i, c in self._calls.items() if i in listed), "a call is held twice"),
+            (self._watchers.keys() <= self._calls.keys(), "a call that is over is still watched"),
             (all(i == r.program_id for i, r in self._rows.items()), "a row stands under another id"),
             (all(c.program_id == i for i, r in self._rows.items() for c in r.calls.values()), "a call is in another's row"),
             (all(not r.ended or r.calls for r in self._rows.values()), "an ended program without calls has a row"),

@@ -5,6 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from agentix.core.errors import InvalidTransition
+from agentix.core.events import ServedElsewhere
+from agentix.core.history import ServiceHistory
+
 MAX_PATHS = 1024
 MIN_WEIGHT, MAX_WEIGHT = 0.001, 1000.0
 
@@ -57,8 +61,10 @@ class ProgramRow:
                      nearer the truth than the sum. 0: unknown
     recent_tokens    tokens of its finished calls, input + OUTPUT_WEIGHT x output, halved every HALF_LIFE_S seconds; as of
                      `last_completion_s`, see `recent_tokens_at`
+    history          what programs of its class needed, for policies that learn
     weight           service counts 1/weight towards its levels, on top of its class's weight (`ProgramWeighted`)
     gaps_s           sum of the `num_gaps` times for which the program was idle between two calls (tools, people)
+    num_calls_elsewhere  its active calls that go through other gateways; they are not in `calls`
 
     A completion is the end of a call, finished or aborted: from `last_completion_s` on the program may be idle.
     """
@@ -84,6 +90,13 @@ class ProgramRow:
     num_aborted: int = 0
     ended: bool = False
     weight: float = 1.0
+    num_calls_elsewhere: int = 0
+    history: ServiceHistory | None = None
+
+    @property
+    def num_active(self) -> int:
+        """Its active calls, here and elsewhere."""
+        return len(self.calls) + self.num_calls_elsewhere
 
     @property
     def threads(self) -> dict[str, list[CallRow]]:
@@ -108,3 +121,33 @@ class ProgramRow:
         if self.last_completion_s is None:
             return 0.0
         return self.recent_tokens * math.exp2(-max(0.0, now - self.last_completion_s) / HALF_LIFE_S)
+
+    def add_elsewhere(self, event: ServedElsewhere) -> None:
+        """What `ProcessTable.apply` does to the row for this event; `check_elsewhere` has passed it."""
+        self.service_s += event.service_s
+        self.waiting_s += event.waiting_s
+        self.critical_path_s = max(self.critical_path_s, event.critical_path_s)
+        self.num_finished += event.num_finished
+        self.num_aborted += event.num_aborted
+        if event.num_calls is not None:
+            self.num_calls_elsewhere = event.num_calls
+        if event.home_engine_id is not None:
+            self.home_engine_id = event.home_engine_id
+            if event.home_engine_id not in self.engine_ids:
+                self.engine_ids.append(event.home_engine_id)
+        self.program_class = event.program_class or self.program_class
+        self.weight = self.weight if event.weight is None else event.weight
+        if event.last_completion_s is not None and event.last_completion_s > (self.last_completion_s or -math.inf):
+            self.recent_tokens = self.recent_tokens_at(event.last_completion_s)
+            self.last_completion_s = event.last_completion_s
+
+
+def check_elsewhere(event: ServedElsewhere) -> None:
+    """Raise InvalidTransition for figures that no program can have."""
+    figures = (event.service_s, event.waiting_s, event.critical_path_s, event.num_finished, event.num_aborted)
+    if not all(0 <= figure < math.inf for figure in (*figures, event.num_calls or 0)):
+        raise InvalidTransition(f"service, waiting and calls cannot be negative or without end: {event}")
+    if event.weight is not None and not MIN_WEIGHT <= event.weight <= MAX_WEIGHT:
+        raise InvalidTransition(f"a weight must be from {MIN_WEIGHT:g} to {MAX_WEIGHT:g}: {event}")
+    if event.home_engine_id == "":
+        raise InvalidTransition(f"a home that is no engine: {event}")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Set
 from itertools import takewhile
 
 from agentix.core.budget import BatchBudget
+from agentix.core.capacity import EngineCapacity
 from agentix.core.config import SchedulerConfig
 from agentix.core.entry import Entry, Key
 from agentix.core.errors import InvalidTransition, UnknownCall
@@ -43,7 +44,7 @@ class Scheduler:
     its own W and T count from zero. CallMoved takes the call out of the queue that holds it, and into one that does not.
     Work per event: O(log n) per call it names (list insertion aside).
 
-    For policies that hold programs back: `capacity_tokens` is how many KV tokens the engine holds (None: unknown, nothing is
+    For policies that hold programs back: `capacity` is what the engine holds (None: unknown, nothing is
     held back), and `is_ready` tells whether a waiting call waits for its turn alone, so that it would run if it were let.
     `keeps_running`: the shell takes no running call off, whatever the policy would; then running calls stand first.
     """
@@ -53,14 +54,14 @@ class Scheduler:
         config: SchedulerConfig,
         table: ProcessTable,
         *,
-        capacity_tokens: int | None = None,
+        capacity: EngineCapacity | None = None,
         is_ready: Callable[[str], bool] = lambda _: True,
         keeps_running: bool = False,
     ) -> None:
         self.table = table
         self.policy = make_policy(config)
         self._keeps_running = keeps_running or not self.policy.preempts
-        self.holding = Holding(capacity_tokens if self.policy.holds_programs else None, is_ready)
+        self.holding = Holding(capacity if self.policy.holds_programs else None, is_ready)
         self._running_first = config.running_first
         self._weighs_evictions = config.weigh_evictions
         self._weights = dict(config.class_weights)
@@ -69,7 +70,7 @@ class Scheduler:
         self._running: set[str] = set()
         self._num_entries = 0
         self._starvation = Starvation(
-            table, self._entries, beta=config.starvation_ratio, by_program=self.policy.starves_by_program
+            table, self._entries, beta=self.policy.starvation_ratio(config), by_program=self.policy.starves_by_program
         )
 
     def apply(self, event: Event) -> list[Placed]:
@@ -277,6 +278,7 @@ class Scheduler:
         self._order.put(entry.key, runs=runs)
 
     def _remove(self, call_id: str) -> None:
+        self.holding.left()
         self._order.take(self._entries.pop(call_id).key, runs=call_id in self._running)
         self._running.discard(call_id)
         self._starvation.forget(call_id)
@@ -292,7 +294,8 @@ class Scheduler:
             if entry.safe_until_s <= now and self._starvation.reaches(entry, entry.call_id, now):
                 yield self._enter(*self._look_up(entry.call_id), 0, now, "starving")
             elif entry.quantum_left_s <= TOLERANCE_S:
-                yield self._enter(*self._look_up(entry.call_id), self.policy.after_quantum(entry.level), now, "quantum")
+                call, row = self._look_up(entry.call_id)
+                yield self._enter(call, row, self.policy.after_quantum(entry.level, call, row, now), now, "quantum")
 
     def validate(self) -> None:
         """Check every invariant; raises InvalidTransition with the first that is broken. O(n²)."""

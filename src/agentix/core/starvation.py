@@ -25,7 +25,6 @@ class Starvation:
         self._beta = beta
         self._by_program = by_program
         self._watch = Watch()
-        table.on_totals(self._totals_changed)
 
     @property
     def next_s(self) -> float:
@@ -34,12 +33,16 @@ class Starvation:
 
     def watch(self, call: CallRow, row: ProgramRow) -> None:
         """Make sure that the call, if it waits, is looked at no later than it starves."""
+        if self._beta is None:
+            return
+        self._table.watch(call.call_id, self._totals_changed)
         entry = self._entries[call.call_id]
         if entry.level > 0 and not call.running:
             self._watch.note(call.call_id, self._starves_at(call, row, entry))
 
     def forget(self, call_id: str) -> None:
         """The call is gone, or has another place: what was noted of it no longer holds."""
+        self._table.unwatch(call_id, self._totals_changed)
         self._watch.forget(call_id)
 
     def reaches(self, entry: Entry, call_id: str, now: float) -> bool:
@@ -67,12 +70,10 @@ class Starvation:
             return math.inf
         return entry.starves_at(call, row, beta=self._beta, by_program=self._by_program)
 
-    def _totals_changed(self, row: ProgramRow) -> None:
-        """The program's totals changed, and with them the moment at which its calls starve."""
-        for call in row.calls.values():
-            if call.call_id in self._entries:
-                self._entries[call.call_id].safe_until_s = -math.inf
-                self.watch(call, row)
+    def _totals_changed(self, call: CallRow, row: ProgramRow) -> None:
+        """The totals of the call's program changed, and with them the moment at which it starves."""
+        self._entries[call.call_id].safe_until_s = -math.inf
+        self.watch(call, row)
 
     def covers(self, call_id: str) -> bool:
         """Whether the call will be looked at no later than it starves, if that is a thing to look for."""

@@ -46,6 +46,7 @@ class EngineOptions:
     served_model_name  the name that clients ask for
     vllm_args          more arguments for vLLM; they win over ours of the same name
     scheduler          settings for the program-aware scheduler; None starts stock vLLM
+    host               the address that it listens on; on any but loopback others reach it too
     command            what the arguments are appended to: a prefix such as `taskset -c 0` goes before, tests put a small
                        script here
     """
@@ -54,6 +55,7 @@ class EngineOptions:
     served_model_name: str
     vllm_args: tuple[str, ...] = ()
     scheduler: Mapping[str, Any] | None = None
+    host: str = "127.0.0.1"
     command: tuple[str, ...] = ENGINE_COMMAND
 
 
@@ -89,9 +91,9 @@ def cpu_dtype(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
 
 
 def engine_command(options: EngineOptions, port: int) -> list[str]:
-    """The whole command line of an engine on 127.0.0.1:`port`. Raises ConfigError for an argument that is ours to set."""
+    """The whole command line of an engine on its host's `port`. Raises ConfigError for an argument that is ours to set."""
     ours: dict[str, str | None] = {
-        "--host": "127.0.0.1",
+        "--host": options.host,
         "--port": str(port),
         "--model": options.model,
         "--served-model-name": options.served_model_name,

@@ -81,8 +81,9 @@ async def start_engines(
     on_progress: OnProgress | None = None,
     timeout_s: float = 600.0,
     log_dir: Path | None = None,
+    first_number: int = 0,
 ) -> list[LocalEngine]:
-    """Start one engine per entry, at the same time, and return when all are healthy.
+    """Start one engine per entry, at the same time, and return when all are healthy: engine-`first_number` and so on.
 
     All or nothing: when one fails, or the caller is cancelled, every engine is stopped first. Raises ConfigError before
     anything starts (arguments, memory), EngineStartError after. Logs go to `log_dir`, by default a new `state_dir()`.
@@ -96,8 +97,9 @@ async def start_engines(
     engines: list[LocalEngine] = []
     waits: list[asyncio.Task[None]] = []
     try:
-        for index, (option, port) in enumerate(zip(options, _free_ports(len(options)), strict=True)):
-            engines.append(_spawn(f"engine-{index}", option, port, directory, num_engines=len(options)))
+        ports = _free_ports([option.host for option in options])
+        for number, (option, port) in enumerate(zip(options, ports, strict=True), start=first_number):
+            engines.append(_spawn(f"engine-{number}", option, port, directory, num_engines=len(options)))
         waits = [asyncio.create_task(wait_healthy(engine, on_progress, timeout_s=timeout_s)) for engine in engines]
         await asyncio.gather(*waits)
     except BaseException:
@@ -157,7 +159,8 @@ def _spawn(engine_id: str, options: EngineOptions, port: int, directory: Path, *
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    return LocalEngine(engine_id, f"http://127.0.0.1:{port}", log_path, process)
+    host = f"[{options.host}]" if ":" in options.host else options.host
+    return LocalEngine(engine_id, f"http://{host}:{port}", log_path, process)
 
 
 def _stop_one(engine: LocalEngine, grace_s: float) -> None:
@@ -170,12 +173,12 @@ def _stop_one(engine: LocalEngine, grace_s: float) -> None:
     engine.process.wait()
 
 
-def _free_ports(count: int) -> list[int]:
-    """Loopback ports that are free now. All are held until the last is found, so that no two are the same."""
+def _free_ports(hosts: Sequence[str]) -> list[int]:
+    """A port that is free now on each of these addresses of this machine. All are held until the last is found."""
     with ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
+        sockets = [held.enter_context(socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)) for host in hosts]
+        for each, host in zip(sockets, hosts, strict=True):
+            each.bind((host, 0))
         return [each.getsockname()[1] for each in sockets]
 
 

@@ -43,13 +43,22 @@ class Parking:
     on. Where vLLM's model runner keeps a state per request (`num_states`), those that run, are parked or wait with KV never
     outnumber the states.
 
-    `scheduler` is the plug-in; it tells of calls that start, yield and go, and `tell` takes events to the core.
+    `scheduler` is the plug-in; it tells of calls that start, yield and go, and `tell` takes events to the core; `pace` is what
+    computing prompts takes here.
     """
 
-    def __init__(self, scheduler: Any, core: Scheduler, tell: Callable[[Event], None], *, num_states: int | None) -> None:
+    def __init__(
+        self,
+        scheduler: Any,
+        core: Scheduler,
+        tell: Callable[[Event], None],
+        *,
+        pace: PrefillPace,
+        num_states: int | None,
+    ) -> None:
         self.parked: dict[str, Any] = {}
         self.counts = ParkingCounts()
-        self.pace = PrefillPace()
+        self._pace = pace
         self.is_settled = False  # whether the last choice would come out the same
         self._scheduler = scheduler
         self._core = core
@@ -145,7 +154,7 @@ class Parking:
         if quick is not None:
             return quick
         holders = (running - staying) | parked
-        block_cost_s = self.pace.s_per_token * scheduler.block_size / self._blocks.num_groups
+        block_cost_s = self._pace.s_per_token * scheduler.block_size / self._blocks.num_groups
         room = EngineRoom(gate, self._blocks, core, num_slots, staying=staying, holders=holders, block_cost_s=block_cost_s)
         chosen = set(core.select(now, room))
         # Calls after one that waits in vain for blocks may go on with those that they hold.

@@ -20,6 +20,7 @@ from vllm.v1.core.sched.interface import PauseState
 from vllm.v1.core.sched.request_queue import SchedulingPolicy
 from vllm.v1.request import Request, RequestStatus
 
+from agentix.core.capacity import EngineCapacity
 from agentix.core.events import (
     CallAborted,
     CallArrived,
@@ -39,6 +40,7 @@ from agentix.engine.blocks import kv_capacity_tokens
 from agentix.engine.compat import check_source
 from agentix.engine.kept import KeptKV
 from agentix.engine.line_log import LineLog
+from agentix.engine.pace import PrefillPace
 from agentix.engine.parking import Parking, can_park
 from agentix.engine.queue import ProgramQueue
 from agentix.engine.settings import PluginSettings
@@ -76,15 +78,17 @@ class ProgramScheduler(AsyncScheduler):  # type: ignore[misc]  # vLLM is not typ
         super().__init__(*args, **kwargs)
         self.settings = PluginSettings.find(self.vllm_config.additional_config, os.environ)
         self.programs = ProcessTable()
-        self.core = Scheduler(
-            self.settings.scheduler, self.programs, capacity_tokens=kv_capacity_tokens(self), is_ready=self._is_ready
-        )
+        self._pace = PrefillPace()
+        self._capacity = EngineCapacity(kv_tokens=kv_capacity_tokens(self), num_slots=self.max_num_running_reqs)
+        self.core = Scheduler(self.settings.scheduler, self.programs, capacity=self._capacity, is_ready=self._is_ready)
         refuse_clairvoyant(self.core.policy)
         self.policy = SchedulingPolicy.PRIORITY
         self.waiting = ProgramQueue(self.core.key, self._is_held)
         self.kv_holding_waiting = ProgramQueue(self.core.key)
         self._kept = KeptKV(self, self.core)
-        self._parking = Parking(self, self.core, self._apply, num_states=self._num_states()) if can_park(self) else None
+        self._parking = (
+            Parking(self, self.core, self._apply, pace=self._pace, num_states=self._num_states()) if can_park(self) else None
+        )
         self._telemetry = Telemetry(is_received=is_received(os.environ))
         self._in_flight: dict[int, _StepInFlight] = {}  # oldest first
         self._last_output_s = 0.0
@@ -162,8 +166,8 @@ class ProgramScheduler(AsyncScheduler):  # type: ignore[misc]  # vLLM is not typ
             started_s = max(step.scheduled_s, self._last_output_s)
             self._last_output_s = now
             self._log_step(step, started_s, now)
-            if self._parking is not None:
-                self._parking.pace.note(now - started_s, num_calls=len(step.call_ids), num_tokens=step.num_tokens)
+            self._pace.note(now - started_s, num_calls=len(step.call_ids), num_tokens=step.num_tokens)
+            self._capacity.prefill_s_per_token = self._pace.s_per_token
             active = tuple(filter(self.programs.calls.__contains__, step.call_ids))
             self._apply(StepCompleted(now=now, duration_s=now - started_s, call_ids=active))
         outputs = super().update_from_output(scheduler_output, model_runner_output)

@@ -15,11 +15,12 @@ class Account:
     """Figures the engine gave, None where it gave none.
 
     `service_s` and `waiting_s` come from vLLM's `--enable-per-request-metrics`: from the step that first scheduled the
-    call to its last token, and from its arrival in the engine to that step. `prompt_tokens` includes what came from a cache,
-    `cached_tokens`.
+    call to its last token, and from its arrival in the engine to that step. So does `prefill_s`, the part of `service_s` up
+    to the first token. `prompt_tokens` includes what came from a cache, `cached_tokens`.
     """
 
     service_s: float | None = None
+    prefill_s: float | None = None
     waiting_s: float | None = None
     prompt_tokens: int | None = None
     output_tokens: int | None = None
@@ -49,6 +50,7 @@ def read_account(answer: Any) -> Account:
     )
     return Account(
         service_s=None if first_s is None else first_s + (rest_s or 0.0),
+        prefill_s=first_s,
         waiting_s=queue_s,
         prompt_tokens=_prompt_tokens(usage),
         output_tokens=_count(usage.get("completion_tokens", usage.get("output_tokens"))),

@@ -6,6 +6,7 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from agentix.core.errors import InvalidTransition
@@ -14,10 +15,12 @@ from agentix.core.process_table import ProcessTable
 from agentix.core.program import ProgramRow
 from agentix.gateway.admission_settings import AdmissionSettings
 from agentix.gateway.budgets import Budgets
-from agentix.gateway.engine_queue import EngineQueue, OnDecision
+from agentix.gateway.engine_queue import OnDecision
 from agentix.gateway.engines import EnginePool, EngineState
 from agentix.gateway.errors import HTTPError
+from agentix.gateway.fit import Needs
 from agentix.gateway.place import Place, Tier
+from agentix.gateway.standing import describe_place, describe_queue, retry_after_s
 from agentix.gateway.turns import Turns
 
 _TICK_S = 0.1
@@ -54,20 +57,27 @@ class Admission:
         self._clock = clock
         pool.on_change(self._engine_changed)
 
-    @property
-    def num_held(self) -> int:
-        """Calls that are held, at all engines together."""
-        return sum(queue.num_held for queue in self.turns.queues.values())
+    def check_room(self, engine_id: str, *, program_id: str = "", tenant: str = "", num_bytes: int = 0) -> None:
+        """Raise HTTPError 503 if a call for the engine would have to be held, and there is no room for it (`Held`).
 
-    def check_room(self, engine_id: str) -> None:
-        """Raise HTTPError 503 if a call for the engine would have to be held, and as many are held as may be."""
-        queue = self.turns.queue(engine_id)
-        goes_at_once = queue.num_held == 0 and queue.limit.has_room(queue.num_running)
-        if not goes_at_once and self.num_held >= self.settings.max_queue:
-            raise HTTPError.queue_full(_retry_after_s(queue, queue.num_held))
+        `num_bytes`: of its body.
+        """
+        queue, is_paused = self.turns.queue(engine_id), program_id in self.paused
+        nobody_stands = queue.num_held == queue.num_asleep
+        goes_at_once = nobody_stands and queue.limit.has_room(queue.num_running) and not is_paused
+        if not goes_at_once and not self.turns.held.has_room(tenant, num_bytes, asleep=is_paused):
+            raise HTTPError.queue_full(retry_after_s(queue, queue.num_held))
 
     def arrive(
-        self, event: CallArrived, *, tenant: str = "", model: str | None = None, engine_ids: tuple[str, ...], why: str = ""
+        self,
+        event: CallArrived,
+        *,
+        tenant: str = "",
+        needs: Needs | None = None,
+        engine_ids: tuple[str, ...],
+        num_bytes: int = 0,
+        num_answers: int = 1,
+        why: str = "",
     ) -> Place:
         """Enter a call for `event.engine_id`, the first of `engine_ids`; it is sent at once if it may be."""
         queue, now = self.turns.queue(event.engine_id), event.now
@@ -75,16 +85,18 @@ class Admission:
             key=event.call_id,
             program_id=event.program_id,
             tenant=tenant,
-            model=model,
+            needs=needs or Needs(),
             engine_id=event.engine_id,
             engine_ids=engine_ids,
             tokens=event.prompt_tokens or 0,
+            num_bytes=num_bytes,
+            num_answers=num_answers,
             arrived_s=now,
             why=why,
         )
         queue.enter(place, event)
         self.places[place.key] = place
-        self._budgets.arrived(place.key, tenant, place.program_id, place.tokens, now)
+        self._budgets.arrived(place.key, tenant, place.program_id, place.tokens, now, num_calls=place.num_answers)
         if place.program_id in self.paused:
             queue.sleep(place, PAUSED, math.inf, now)
         self.turns.pump(queue, now)
@@ -95,31 +107,39 @@ class Admission:
     def engines_to_try(self, key: str) -> Iterator[str]:
         """Where a call whose turn it is may go, best first: its engine, those ranked at its arrival, what came since."""
         place = self.places[key]
-        ranked = dict.fromkeys((place.engine_id, *place.engine_ids))
-        yield from ranked
-        yield from [i for i, s in self._pool.states.items() if i not in ranked and s.serves(place.model)]
+        yield place.engine_id
+        tried = {place.engine_id}
+        for engine_id in (*place.engine_ids, *self._pool.states):
+            state = self._pool.states.get(engine_id)
+            if engine_id not in tried and state is not None and place.needs.are_met_by(state):
+                tried.add(engine_id)
+                yield engine_id
 
     def goes_to(self, key: str, engine_id: str, now: float) -> None:
         """The call is tried on this engine now: the one that it was sent to, or another because that one is gone.
 
         It does not queue there: it has had its turn, and an engine dies seldom.
         """
-        place = self.places[key]
-        if place.engine_id == engine_id:
+        place, before = self.places[key], self.places[key].engine_id
+        if before == engine_id:
             return
         moved = CallMoved(now=now, call_id=key, engine_id=engine_id)
         self.turns.ended(place, now, None)
-        self.turns.queue(place.engine_id).leave(place, moved)
+        self.turns.queue(before).leave(place, moved)
         self.turns.queue(engine_id).enter(place, moved)
         self.turns.moved(place, engine_id, now)
+        self._forget_if_gone(before)
 
     def may_wait(self, key: str) -> bool:
         """Whether an engine that takes no calls now may take this one before long: it is well, but has failed of late."""
-        model = self.places[key].model
-        return any(s.healthy and not s.draining and s.serves(model) for s in self._pool.states.values())
+        needs = self.places[key].needs
+        return any(s.healthy and not s.draining and needs.are_met_by(s) for s in self._pool.states.values())
 
     def put_back(self, key: str, now: float, *, retry_after_s: float | None = None) -> None:
-        """No engine has taken the call: it is held again. `retry_after_s`: the engine wants none for so long."""
+        """No engine has taken the call: it is held again, where it stood or for an engine that takes calls.
+
+        It has used nothing of anybody's budget. `retry_after_s`: the engine wants none for so long.
+        """
         place = self.places[key]
         queue, state = self.turns.queue(place.engine_id), self._pool.states.get(place.engine_id)
         if retry_after_s is None:
@@ -127,9 +147,14 @@ class Admission:
         elif state is not None:
             state.limit.refused(retry_after_s, now)
         queue.put_back(place, now)
+        self._budgets.put_back(key, now)
+        self._wake_program(place.program_id, now)
         place.turn = asyncio.Event()
         if place.program_id in self.paused:
             queue.sleep(place, PAUSED, math.inf, now)
+        if state is None or not state.takes_calls:
+            self._move(place, now)
+        self.turns.pump_all(now)
 
     def refused(self, key: str, now: float) -> None:
         """The engine has answered that it is too busy, and the client is told so."""
@@ -194,39 +219,16 @@ class Admission:
         place = self.places.get(key)
         if place is None:
             return {}
-        queue = self.turns.queue(place.engine_id)
-        state = "held" if place.sent_s is None else "answering" if place.answering else "sent"
-        return {
-            "state": state,
-            "answering": place.answering,
-            "level": queue.level(place),
-            "position": queue.position(place),
-            "waits_for": self.why_held(place) if state == "held" else f"in {place.engine_id}",
-            "routed_because": place.why,
-        }
-
-    def why_held(self, place: Place) -> str:
-        """What a call that is held waits for, in words."""
-        if place.asleep:
-            return place.asleep
-        queue = self.turns.queue(place.engine_id)
-        where = f"held: level {queue.level(place)}, position {queue.position(place)} of {place.engine_id}"
-        return f"{where}; {queue.blocked}" if queue.blocked else where
-
-    def reason(self, place: Place) -> str:
-        """The same without its level and position, which change all the time."""
-        return place.asleep or self.turns.queue(place.engine_id).blocked or "others go first"
+        return describe_place(self.turns.queue(place.engine_id), place)
 
     def retry_after_s(self, place: Place) -> int:
         """When a client may try again whose call was held for too long: when those before it are likely to be gone."""
         queue = self.turns.queue(place.engine_id)
-        return _retry_after_s(queue, queue.position(place) or queue.num_held)
+        return retry_after_s(queue, queue.position(place) or queue.num_held)
 
     def describe_engine(self, engine_id: str) -> dict[str, Any]:
         """How calls to an engine are held, for people."""
-        queue = self.turns.queue(engine_id)
-        limit = None if math.isinf(queue.limit.limit) else math.floor(queue.limit.limit)
-        return {"tier": int(queue.tier), "limit": limit, "num_held": queue.num_held}
+        return describe_queue(self.turns.queue(engine_id))
 
     async def run(self) -> None:
         """See for ever what may go by now."""
@@ -253,8 +255,11 @@ class Admission:
     def _engine_changed(self, state: EngineState) -> None:
         """An engine takes calls again, or none any more: calls that are held for one that takes none go to one that does."""
         now = self._clock()
+        self.turns.renew(state)
         for place in [p for p in self.places.values() if p.sent_s is None]:
             at = self._pool.states.get(place.engine_id)
+            if at is None and place.needs.engine_id == place.engine_id:
+                place.needs = replace(place.needs, engine_id=None)  # what it goes on from is gone: any other will say so
             if at is None or not at.takes_calls:
                 self._move(place, now)
         self._forget_if_gone(state.target.engine_id)
@@ -266,14 +271,16 @@ class Admission:
             del self.turns.queues[engine_id]
 
     def _move(self, place: Place, now: float) -> None:
-        taking = [self.turns.queue(i) for i, s in self._pool.states.items() if s.takes_calls and s.serves(place.model)]
-        if not taking:
+        """Hold the call for the least busy of the engines that take calls and that it may go to, if there is one."""
+        able = [i for i, s in self._pool.states.items() if s.takes_calls and place.needs.are_met_by(s)]
+        if not able:
             return
-        target = min(taking, key=lambda queue: queue.num_held + queue.num_running)
+        target = min(map(self.turns.queue, able), key=lambda queue: queue.num_held + queue.num_running)
+        before, asleep, wake_s = place.engine_id, place.asleep, place.wake_s
         moved = CallMoved(now=now, call_id=place.key, engine_id=target.engine_id)
-        asleep, wake_s = place.asleep, place.wake_s
-        self.turns.queue(place.engine_id).leave(place, moved)
+        self.turns.queue(before).leave(place, moved)
         target.enter(place, moved)
+        self._forget_if_gone(before)
         place.why = "its engine takes no calls any more"
         if asleep:
             target.sleep(place, asleep, wake_s, now)
@@ -288,7 +295,3 @@ class Admission:
                 raise InvalidTransition(f"queue {engine_id!r} has lost count: {queue.num_held}, {queue.num_running}")
         if self.places.keys() != self._table.calls.keys():
             raise InvalidTransition("the admission and the table know different calls")
-
-
-def _retry_after_s(queue: EngineQueue, num_before: int) -> int:
-    return max(1, min(3600, math.ceil(num_before * (queue.release_interval_s or 1.0))))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -25,7 +25,7 @@ from agentix.gateway.budgets import Budgets
 from agentix.gateway.changes import Changes, standing_of
 from agentix.gateway.concurrency import LoadWatch
 from agentix.gateway.config import GatewayConfig
-from agentix.gateway.engine_admin import EngineAdmin
+from agentix.gateway.engine_admin import EngineAdmin, describe_engine
 from agentix.gateway.engine_client import make_client
 from agentix.gateway.engines import EnginePool
 from agentix.gateway.errors import HTTPError, wants_anthropic
@@ -39,29 +39,44 @@ from agentix.gateway.metering import Metering
 from agentix.gateway.metrics import GatewayMetrics
 from agentix.gateway.models import Models
 from agentix.gateway.observer import Observer, Observers
+from agentix.gateway.open_gate import OpenGate
 from agentix.gateway.programs import Programs
 from agentix.gateway.prompt_length import PromptLength
 from agentix.gateway.recent_calls import RecentCalls
+from agentix.gateway.recordings import Recordings
 from agentix.gateway.relay import Relay
-from agentix.gateway.tenants import is_admin
+from agentix.gateway.tenants import Tenants, is_admin
 from agentix.gateway.ui import ui_routes
+from agentix.gateway.weighing import Weighing
 from agentix.wire import CALL_HEADER, ENGINE_HEADER, LEVEL_HEADER, PROGRAM_HEADER, QUEUE_MS_HEADER
 
+Companion = Callable[[Exchange], AbstractAsyncContextManager[None]]
+"""What goes on beside the gateway: entered before its first call, left after its last."""
 
-def create_app(config: GatewayConfig, *, observers: Iterable[Observer] = ()) -> Starlette:
-    """The application for `config`. `observers` are told how every call fares.
 
-    Raises ConfigError for an unknown balancer. Everything it holds lives in `app.state`: table, pool, admission.
+def create_app(config: GatewayConfig, *, observers: Iterable[Observer] = (), companions: Iterable[Companion] = ()) -> Starlette:
+    """The application for `config`. `observers` are told how every call fares, `companions` go on as long as it does.
+
+    Raises ConfigError for an unknown balancer. Everything it holds lives in `app.state`: table, pool, admission,
+    and `adopt_tenants`, which gives it other tenants while it runs.
     """
     client = make_client()
     pool = EnginePool(config.engines, client, config.health_period_s)
     table = ProcessTable()
     metrics = GatewayMetrics()
     recent_calls = RecentCalls(table)
-    observer = Observers([Metering(metrics, table), recent_calls, *observers])
+    recordings = Recordings(table)
     budgets = Budgets(config.tenants.all)
     admission = Admission(table, pool, config.admission, budgets)
-    watch = LoadWatch(client, admission.turns.watched, forced=config.admission.tier != "auto", on_change=admission.pump)
+    weighing = Weighing(pool, admission, metrics)
+    observer = Observers([Metering(metrics, table), recent_calls, recordings, weighing, *observers])
+    watch = LoadWatch(
+        client,
+        admission.turns.watched,
+        forced=config.admission.tier != "auto",
+        on_change=admission.pump,
+        on_load=weighing.loaded,
+    )
 
     def on_over(row: ProgramRow) -> None:
         admission.program_over(row)
@@ -73,7 +88,7 @@ def create_app(config: GatewayConfig, *, observers: Iterable[Observer] = ()) -> 
         models=Models(pool),
         balancer=make_balancer(config.balancer),
         sessions=Sessions(),
-        lifetimes=Lifetimes(table, max_idle_s=config.program_idle_s, on_over=on_over),
+        lifetimes=Lifetimes(table, max_idle_s=config.program_idle_s, on_over=on_over, on_end=observer.program_ended),
         prompt_length=PromptLength(),
         metrics=metrics,
         max_body_bytes=config.max_body_bytes,
@@ -81,6 +96,7 @@ def create_app(config: GatewayConfig, *, observers: Iterable[Observer] = ()) -> 
         tenants=config.tenants,
         budgets=budgets,
         admission=admission,
+        weighing=weighing,
         observer=observer,
     )
     forward = Forward(pool, exchange.models, exchange.sessions, max_body_bytes=config.max_body_bytes)
@@ -96,12 +112,19 @@ def create_app(config: GatewayConfig, *, observers: Iterable[Observer] = ()) -> 
             asyncio.create_task(watch.run()),
             asyncio.create_task(_end_idle(exchange.lifetimes, min(5.0, config.program_idle_s / 10))),
         ]
-        yield
+        async with AsyncExitStack() as stack:
+            for companion in companions:
+                await stack.enter_async_context(companion(exchange))
+            yield
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await client.aclose()
         await asyncio.to_thread(observer.close)
+
+    def adopt_tenants(tenants: Tenants) -> None:
+        config.tenants.adopt(tenants)
+        budgets.adopt(config.tenants.all)
 
     async def health(request: Request) -> Response:
         return report_health(pool, table, admission, details=is_admin(request))
@@ -124,6 +147,7 @@ def create_app(config: GatewayConfig, *, observers: Iterable[Observer] = ()) -> 
             *EngineAdmin(pool, config.tenants, admission).routes(),
             Route("/v1/changes", changes.show),
             Route("/v1/calls", recent_calls.show),
+            *recordings.routes(),
             *ui_routes(),
             Route("/health", health),
             Route("/metrics", exposition.show),
@@ -135,6 +159,7 @@ def create_app(config: GatewayConfig, *, observers: Iterable[Observer] = ()) -> 
     app.state.table = table
     app.state.pool = pool
     app.state.admission = admission
+    app.state.adopt_tenants = adopt_tenants
     return app
 
 
@@ -150,23 +175,19 @@ def _middleware(config: GatewayConfig, metrics: GatewayMetrics) -> Iterator[Midd
         )
     if not config.tenants.is_open:
         yield Middleware(Gate, tenants=config.tenants, on_refused=metrics.rejected)
+        return
+    yield Middleware(
+        OpenGate,
+        hosts=config.allowed_hosts,
+        origins=config.cors_origins,
+        remote=config.remote_clients,
+        on_refused=metrics.rejected,
+    )
 
 
 def report_health(pool: EnginePool, table: ProcessTable, admission: Admission, *, details: bool = True) -> Response:
     """GET /health: 200 while at least one engine can take calls, else 503; with the state of each, if `details`."""
-    engines = [
-        {
-            "id": s.target.engine_id,
-            "url": s.target.url,
-            "healthy": s.healthy,
-            "program_scheduling": s.target.plugin,
-            "num_calls": s.num_calls,
-            "draining": s.draining,
-            "breaker": s.breaker.state(time.monotonic()),
-            **admission.describe_engine(s.target.engine_id),
-        }
-        for s in pool.states.values()
-    ]
+    engines = [describe_engine(state, admission) for state in pool.states.values()]
     num_healthy = sum(s.healthy for s in pool.states.values())
     status = "unavailable" if not num_healthy else "ok" if num_healthy == len(engines) else "degraded"
     body = {"status": status, "version": __version__, "engines": engines, "num_programs": len(table.rows)}

@@ -37,7 +37,11 @@ async def read_object(request: Request, max_bytes: int, *, default: bytes = b"")
 
     Raises HTTPError 413 as soon as more than `max_bytes` have come, 400 for what is no JSON object.
     """
-    data = await read_bytes(request, max_bytes)
+    return parse_object(await read_bytes(request, max_bytes), default=default)
+
+
+def parse_object(data: bytes, *, default: bytes = b"") -> dict[str, Any]:
+    """A body as a JSON object; `default` stands in for an empty one. Raises HTTPError 400 for what is none."""
     try:
         body = json.loads(data if data.strip() else default)
     except ValueError as error:

@@ -10,6 +10,7 @@ from agentix.gateway.accounting import Account
 from agentix.gateway.apis import Api, Dialect
 from agentix.gateway.exchange import Call, Exchange
 from agentix.gateway.identity import read_answers
+from agentix.gateway.metered import tokens_used
 from agentix.gateway.outcome import Outcome
 
 
@@ -17,7 +18,8 @@ class Books:
     """Settles, notes and closes the calls of one API.
 
     A call is settled when it is certain how it came out, noted when its answer is known, and closed when it is accounted for:
-    the last two happen once, however often they are asked for.
+    the last two happen once, however often they are asked for, and nothing changes after the last: from then on another call
+    may have the same id.
     """
 
     def __init__(self, api: Api, exchange: Exchange) -> None:
@@ -26,21 +28,25 @@ class Books:
 
     def settle(self, call: Call, outcome: Outcome, reason: str, account: Account) -> None:
         """The engine has done with the call: nobody can cancel it any more, what is left is to tell the client."""
+        if call.closed:
+            return
         call.end(outcome, reason, account)
         self._x.scopes.pop(call.key, None)
 
     def note(self, call: Call, answer: Any) -> None:
         """Remember what was answered, so that the next call is known to go on from it."""
-        if call.noted:
+        if call.noted or call.closed:
             return
         call.noted = True
         stored = isinstance(answer, dict) and self._api.dialect is Dialect.RESPONSES
         response_id = answer.get("id") if stored else None
+        answers = read_answers(self._api.dialect, answer)
+        self._x.observer.answered(call, answers)
         self._x.sessions.answered(
             call.identity,
             call.call_id,
             call.trail,
-            read_answers(self._api.dialect, answer),
+            answers,
             engine_id=self._x.table.call(call.key).engine_id,
             response_id=response_id if isinstance(response_id, str) else None,
         )
@@ -59,7 +65,7 @@ class Books:
         service_s = in_engine_s if account.service_s is None else account.service_s
         waiting_s = held_s + (account.waiting_s or 0.0)
         self._x.scopes.pop(call.key, None)
-        self._x.prompt_length.learn(call.body.get("model"), call.tokens_by_rule, account.prompt_tokens)
+        self._x.prompt_length.learn(call.body.get("model"), call.tokens_by_rule, account.prompt_tokens, tenant=call.tenant)
         place = self._x.admission.places[call.key]
         call.engine_id, call.sent_s, call.level = place.engine_id, place.sent_s, place.level
         self._x.observer.over(call, now)
@@ -75,15 +81,10 @@ class Books:
                 waiting_s=waiting_s,
                 output_tokens=account.output_tokens,
             )
-        self._x.admission.over(event, num_tokens=_num_tokens(account))
+        was_sent = place.sent_s is not None
+        self._x.admission.over(event, num_tokens=tokens_used(call, place.tokens, in_engine_s if was_sent else None))
         if identity.final and finished:
             self._x.lifetimes.end(identity.program_id, now)
             self._x.sessions.ended(identity.program_id)
         else:
             self._x.lifetimes.rest(identity.program_id, now, anonymous=identity.anonymous)
-
-
-def _num_tokens(account: Account) -> int | None:
-    """All the tokens of a call, as far as the engine has counted; None if it has not."""
-    counted = [n for n in (account.prompt_tokens, account.output_tokens) if n is not None]
-    return sum(counted) if counted else None

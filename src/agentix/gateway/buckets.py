@@ -20,6 +20,12 @@ class Bucket:
         self.num_per_minute = num_per_minute
         self._full_at_s = -math.inf
 
+    def resized(self, num_per_minute: float) -> Bucket:
+        """One that holds so many, and of which the same share is taken."""
+        other = Bucket(num_per_minute)
+        other._full_at_s = self._full_at_s
+        return other
+
     def ready_at(self, num: float, now: float) -> float:
         """The moment from which `num` can be taken, if nobody takes any before; `now` or earlier: at once."""
         return max(self._full_at_s, now) - self._refill_s(self.num_per_minute - num)

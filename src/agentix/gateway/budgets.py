@@ -33,9 +33,15 @@ class _Account:
         self._waiting_tokens = 0
         self._stay_s = _FIRST_GUESS_S
         self._service_s = _FIRST_GUESS_S
-        self._calls = None if budget.calls_per_minute is None else Bucket(budget.calls_per_minute)
-        self._tokens = None if budget.tokens_per_minute is None else Bucket(budget.tokens_per_minute)
+        self._calls = _bucket(None, budget.calls_per_minute)
+        self._tokens = _bucket(None, budget.tokens_per_minute)
         self._window = Window(_HOUR_S)
+
+    def change(self, budget: Budget) -> None:
+        """Other limits from now on; of each that there was, the same share is used up."""
+        self.budget = budget
+        self._calls = _bucket(self._calls, budget.calls_per_minute)
+        self._tokens = _bucket(self._tokens, budget.tokens_per_minute)
 
     def ready_at(self, now: float) -> float:
         """The moment from which one more call may be sent; infinity: once one of those under way is over."""
@@ -89,34 +95,43 @@ class _Account:
         share = self.share(now)
         return 0 if share < self.budget.soft else 1 if share < 1 else 2
 
-    def arrive(self, tokens: int) -> None:
-        """A call of so many tokens waits to be sent."""
-        self.num_waiting += 1
-        self._waiting_tokens += tokens
+    def arrive(self, use: _Use) -> None:
+        """A call waits to be sent."""
+        self.num_waiting += use.num_calls
+        self._waiting_tokens += use.tokens
 
-    def leave(self, tokens: int) -> None:
+    def leave(self, use: _Use) -> None:
         """It waits no longer."""
-        self.num_waiting -= 1
-        self._waiting_tokens -= tokens
+        self.num_waiting -= use.num_calls
+        self._waiting_tokens -= use.tokens
 
-    def start(self, tokens: int, now: float) -> None:
+    def start(self, use: _Use, now: float) -> None:
         """It is sent."""
-        self.leave(tokens)
-        self.num_running += 1
+        self.leave(use)
+        self.num_running += use.num_calls
         if self._calls is not None:
-            self._calls.take(1, now)
+            self._calls.take(use.num_calls, now)
         if self._tokens is not None:
-            self._tokens.take(tokens, now)
+            self._tokens.take(use.tokens, now)
 
-    def finish(self, more_tokens: int, service_s: float, stay_s: float, now: float) -> None:
+    def put_back(self, use: _Use, now: float) -> None:
+        """It was sent, but no engine has taken it: it waits again, and has used nothing."""
+        self.num_running -= use.num_calls
+        self.arrive(use)
+        if self._calls is not None:
+            self._calls.take(-use.num_calls, now)
+        if self._tokens is not None:
+            self._tokens.take(-use.tokens, now)
+
+    def finish(self, use: _Use, more_tokens: int, service_s: float, stay_s: float, now: float) -> None:
         """It is over: it took so many tokens more than was thought, and this service, in a stay that was so long."""
-        self.num_running -= 1
+        self.num_running -= use.num_calls
         self._stay_s += _NEWS * (stay_s - self._stay_s)
         self._service_s += _NEWS * (service_s - self._service_s)
         if self._tokens is not None:
             self._tokens.take(more_tokens, now)
         if self.budget.service_s_per_hour is not None:
-            self._window.add(service_s, now)
+            self._window.add(service_s * use.num_calls, now)
 
     def is_fresh(self, now: float) -> bool:
         """Whether one that has used nothing would be the same."""
@@ -125,10 +140,14 @@ class _Account:
 
 @dataclass(slots=True)
 class _Use:
-    """A call that is under way: whose accounts it is on, and since when it is in an engine (None: it is not)."""
+    """A call that is under way: whose accounts it is on, and since when it is in an engine (None: it is not).
+
+    `num_calls`: as how many it counts, which is how many answers it asks for.
+    """
 
     accounts: tuple[_Account, ...]
     tokens: int
+    num_calls: int = 1
     sent_s: float | None = None
 
 
@@ -147,17 +166,42 @@ class Budgets:
         self._max_programs = _MIN_PROGRAMS
         self._uses: dict[str, _Use] = {}
 
+    def adopt(self, tenants: tuple[Tenant, ...]) -> None:
+        """Other tenants, or other budgets of theirs, from now on. What has been used of a limit stays used."""
+        self._tenants = {t.name: t for t in tenants}
+        before = self._accounts
+        self._accounts = {t.name: _Account(t.budget, f"tenant {t.name!r}") for t in tenants if t.budget.is_limited}
+        for name in before.keys() & self._accounts.keys():
+            before[name].change(self._accounts[name].budget)
+            self._accounts[name] = before[name]
+        programs, self._programs = self._programs, {}
+        for program_id, account in programs.items():
+            tenant = self._tenants.get(split_scoped(program_id)[0])
+            if tenant is not None and tenant.program_budget.is_limited:
+                account.change(tenant.program_budget)
+                self._programs[program_id] = account
+
+    def is_limited(self, tenant: str) -> bool:
+        """Whether anything that the tenant's calls use is limited."""
+        found = self._tenants.get(tenant)
+        return found is not None and (found.budget.is_limited or found.program_budget.is_limited)
+
     def tenant_weight(self, tenant: str) -> float:
         """The tenant's share beside other tenants; 1 for the open tenant."""
         return self._tenants[tenant].weight if tenant in self._tenants else 1.0
 
-    def check(self, tenant: str, program_id: str, now: float) -> int:
-        """By how many levels a call of this program that arrives now is worsened.
+    def check(self, tenant: str, program_id: str, now: float, *, num_calls: int = 1) -> int:
+        """By how many levels a call of this program that arrives now is worsened. `num_calls`: as how many it counts.
 
-        Raises HTTPError 429 if it would wait for longer than the budget's `max_hold_s`.
+        Raises HTTPError 429 if it would wait for longer than the budget's `max_hold_s`, 400 if it asks for more answers at a
+        time than ever may be.
         """
         levels = 0
         for account in self._of(tenant, program_id):
+            at_most = account.budget.concurrent_calls
+            if at_most is not None and num_calls > at_most:
+                message = f"{account.owner} may have {at_most} answers at a time; the call asks for {num_calls}"
+                raise HTTPError(400, message, param="n", code="budget_exceeded")
             wait_s, limit = account.wait(now)
             if wait_s > account.budget.max_hold_s:
                 raise _over_budget(account.owner, limit, wait_s)
@@ -168,17 +212,17 @@ class Budgets:
         """The moment before which no call of this program may be sent; `now`: at once, infinity: when one under way is over."""
         return max((a.ready_at(now) for a in self._of(tenant, program_id)), default=now)
 
-    def arrived(self, key: str, tenant: str, program_id: str, tokens: int, now: float) -> None:
+    def arrived(self, key: str, tenant: str, program_id: str, tokens: int, now: float, *, num_calls: int = 1) -> None:
         """A call waits to be sent. `key`: its id in the table, `tokens`: its prompt's, estimated."""
         budget = self._tenants[tenant].program_budget if tenant in self._tenants else None
         if budget is not None and budget.is_limited and program_id not in self._programs:
             self._forget_fresh(now)
             self._programs[program_id] = _Account(budget, f"program {split_scoped(program_id)[1]!r}")
-        accounts = self._of(tenant, program_id)
-        for account in accounts:
-            account.arrive(tokens)
-        if accounts:
-            self._uses[key] = _Use(accounts, tokens)
+        use = _Use(self._of(tenant, program_id), tokens, num_calls)
+        for account in use.accounts:
+            account.arrive(use)
+        if use.accounts:
+            self._uses[key] = use
 
     def sent(self, key: str, now: float) -> None:
         """The call goes to an engine; to another one after that is nothing new."""
@@ -187,7 +231,16 @@ class Budgets:
             return
         use.sent_s = now
         for account in use.accounts:
-            account.start(use.tokens, now)
+            account.start(use, now)
+
+    def put_back(self, key: str, now: float) -> None:
+        """No engine has taken the call: it waits again, and no longer counts against its own program and tenant."""
+        use = self._uses.get(key)
+        if use is None or use.sent_s is None:
+            return
+        use.sent_s = None
+        for account in use.accounts:
+            account.put_back(use, now)
 
     def over(self, key: str, *, service_s: float, tokens: int | None, now: float) -> None:
         """The call is over, or was given up while it waited. `tokens`: all that it took; None: nobody has counted."""
@@ -196,10 +249,10 @@ class Budgets:
             return
         for account in use.accounts:
             if use.sent_s is None:
-                account.leave(use.tokens)
+                account.leave(use)
             else:
                 more_tokens = 0 if tokens is None else tokens - use.tokens
-                account.finish(more_tokens, service_s, now - use.sent_s, now)
+                account.finish(use, more_tokens, service_s, now - use.sent_s, now)
 
     def _of(self, tenant: str, program_id: str) -> tuple[_Account, ...]:
         found = (self._accounts.get(tenant), self._programs.get(program_id))
@@ -209,6 +262,13 @@ class Budgets:
         if len(self._programs) >= self._max_programs:
             self._programs = {p: a for p, a in self._programs.items() if not a.is_fresh(now)}
             self._max_programs = max(_MIN_PROGRAMS, 2 * len(self._programs))
+
+
+def _bucket(before: Bucket | None, num_per_minute: float | None) -> Bucket | None:
+    """A bucket for the limit, taken from like the one that there was; None: there is no limit."""
+    if num_per_minute is None:
+        return None
+    return Bucket(num_per_minute) if before is None else before.resized(num_per_minute)
 
 
 def _over_budget(owner: str, limit: str, wait_s: float) -> HTTPError:

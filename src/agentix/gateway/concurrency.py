@@ -6,7 +6,6 @@ run and how many they let wait; where they do not, a refusal tells that it was t
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 import re
@@ -14,10 +13,12 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
+from weakref import WeakKeyDictionary
 
 import httpx2
 
 from agentix.gateway.place import Tier
+from agentix.gateway.rounds import keep_asking
 
 _FIRST_LIMIT = 16
 _PERIOD_S = 0.5
@@ -33,7 +34,8 @@ _GAUGES = (
     (b"tgi_batch_current_size", b"tgi_queue_size"),
 )
 _NAMES = b"|".join(re.escape(name) for pair in _GAUGES for name in pair)
-_SAMPLE = re.compile(rb"^(" + _NAMES + rb")(?:\{.*\})?[ \t]+([0-9.eE+]+)", re.MULTILINE)
+_SAMPLE = re.compile(rb"^(" + _NAMES + rb")(?:\{.*\})?[ \t]+(\S+)", re.MULTILINE)
+_MOST_CALLS = 1e9  # more in one engine is no number of calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ class EngineLoad:
 
 
 def read_load(metrics: bytes) -> EngineLoad | None:
-    """The load in an engine's Prometheus text; None if it has none that we know. Several engines in one server add up.
+    """The load in an engine's Prometheus text; None if it has none that makes sense. Several engines in one server add up.
 
     A whole parser takes milliseconds for what vLLM exposes, in which the gateway would do nothing else.
     """
@@ -55,6 +57,8 @@ def read_load(metrics: bytes) -> EngineLoad | None:
             sums[name] = sums.get(name, 0.0) + float(value)
         except ValueError:
             return None
+    if not all(0 <= total <= _MOST_CALLS for total in sums.values()):  # NaN is not either
+        return None
     for running, waiting in _GAUGES:
         if running in sums:
             return EngineLoad(int(sums[running]), int(sums.get(waiting, 0.0)))
@@ -129,11 +133,21 @@ class Watched(Protocol):
     num_held: int
 
 
+@dataclass(slots=True)
+class _Asked:
+    """What has come of asking an engine: it tells its load, its tier is known, it is not to be asked before `next_s`."""
+
+    tells_load: bool = False
+    knows_tier: bool = False
+    next_s: float = -math.inf
+
+
 class LoadWatch:
     """Asks engines for their load as long as calls are in them, and once whether they serve by priority.
 
     `engines` gives those that are to be asked, each with its URL; `forced`: the tiers are set, so nobody is asked for them.
-    `on_change` is called after each answer: there may be room now.
+    `on_load` is told each load, by the engine's id, with the whole text that it was read from. `on_change` is called after each
+    answer: there may be room now.
     """
 
     def __init__(
@@ -143,56 +157,51 @@ class LoadWatch:
         *,
         forced: bool,
         on_change: Callable[[], None],
+        on_load: Callable[[str, EngineLoad, bytes], None] = lambda *_: None,
     ) -> None:
         self._client = client
         self._engines = engines
         self._forced = forced
         self._on_change = on_change
-        self._next_s: dict[str, float] = {}
-        self._asking: set[str] = set()
-        self._knows_tier: set[str] = set()
+        self._on_load = on_load
+        # By the limit: another engine that takes this one's id, or its address, has another limit, and is asked anew.
+        self._asked: WeakKeyDictionary[Concurrency, _Asked] = WeakKeyDictionary()
 
     async def run(self) -> None:
         """Watch for ever."""
-        async with asyncio.TaskGroup() as group:  # one that answers late must not keep the others waiting
-            while True:
-                for url, engine in self._engines():
-                    if url not in self._asking:
-                        self._asking.add(url)
-                        group.create_task(self._ask(url, engine))
-                await asyncio.sleep(_PERIOD_S)
+        await keep_asking(self._engines, self._ask, _PERIOD_S)
 
-    async def _ask(self, url: str, engine: Watched) -> None:
-        try:
-            await self._look(url, engine)
-        finally:
-            self._asking.discard(url)
+    async def _ask(self, asked: tuple[str, Watched]) -> None:
+        await self._look(*asked)
         self._on_change()
 
     async def _look(self, url: str, engine: Watched) -> None:
-        now = time.monotonic()
-        if engine.tier is Tier.PLUGIN or now < self._next_s.get(url, 0.0):
+        now, asked = time.monotonic(), self._asked.setdefault(engine.limit, _Asked())
+        if now < asked.next_s:
             return
-        if not self._forced and url not in self._knows_tier:
-            await self._learn_tier(url, engine)
-        idle = engine.limit.tells_load and not (engine.num_running or engine.num_held)
-        if engine.limit.is_fixed or idle:
+        if engine.tier is not Tier.PLUGIN and not self._forced and not asked.knows_tier:
+            asked.knows_tier = await self._learn_tier(url, engine)
+        if asked.tells_load and not (engine.num_running or engine.num_held):
             return
         response = await self._get(f"{url}/metrics")
-        load = read_load(response.content) if response is not None and response.status_code == 200 else None
+        text = response.content if response is not None and response.status_code == 200 else b""
+        load = read_load(text)
         if load is not None:
+            asked.tells_load = True
             engine.limit.loaded(load, engine.num_running)
-        elif response is not None and not engine.limit.tells_load:
-            self._next_s[url] = now + _ASK_AGAIN_S
+            self._on_load(engine.engine_id, load, text)
+        elif response is not None and not asked.tells_load:
+            asked.next_s = now + _ASK_AGAIN_S
 
-    async def _learn_tier(self, url: str, engine: Watched) -> None:
-        """Ask vLLM for its settings, which it shows in its development mode alone; elsewhere somebody has to say it."""
+    async def _learn_tier(self, url: str, engine: Watched) -> bool:
+        """Ask vLLM for its settings, which it shows in its development mode alone; elsewhere somebody has to say it.
+
+        Gives whether there was an answer.
+        """
         response = await self._get(f"{url}/server_info?config_format=json")
-        if response is None:
-            return
-        self._knows_tier.add(url)
-        if response.status_code == 200 and serves_by_priority(response.content):
+        if response is not None and response.status_code == 200 and serves_by_priority(response.content):
             engine.tier = Tier.PRIORITY
+        return response is not None
 
     async def _get(self, url: str) -> httpx2.Response | None:
         try:

@@ -13,6 +13,11 @@ from agentix.gateway.admission_settings import AdmissionSettings
 from agentix.gateway.tenants import Tenants
 from agentix.wire import server_root
 
+PROGRAM_IDLE_S = 3600.0
+# As a Bearer token (OpenAI, vLLM and most others), or bare: Anthropic, Azure.
+KEY_HEADERS = ("authorization", "x-api-key", "api-key")
+_ANTHROPIC_VERSION = "2023-06-01"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostedLimits:
@@ -37,7 +42,8 @@ class EngineTarget:
     totals in `vllm_xargs`; any other server gets nothing that plain OpenAI-compatible servers might refuse. `hosted`: it is
     somebody else's API with limits of its own; it gets no field of a vendor's, and no questions that may cost.
     `api_key_env`: the environment variable with the engine's own API key, which replaces whatever key a client sends;
-    "": clients' keys are passed on, unless they are keys of this gateway.
+    "": clients' keys are passed on, unless they are keys of this gateway. `api_key_header`: where the engine looks for it
+    (`KEY_HEADERS`).
     """
 
     engine_id: str
@@ -45,8 +51,12 @@ class EngineTarget:
     plugin: bool = False
     hosted: HostedLimits | None = None
     api_key_env: str = ""
+    api_key_header: str = "authorization"
 
     def __post_init__(self) -> None:
+        if self.api_key_header not in KEY_HEADERS:
+            known = ", ".join(KEY_HEADERS)
+            raise ConfigError(f"engine {self.engine_id!r}: api_key_header must be one of {known}, not {self.api_key_header!r}")
         if self.api_key_env and not os.environ.get(self.api_key_env):
             raise ConfigError(f"engine {self.engine_id!r}: the environment variable {self.api_key_env!r} (its key) is not set")
         try:
@@ -63,7 +73,14 @@ class EngineTarget:
     def credentials(self) -> dict[str, str]:
         """The header with the engine's own key; {} if it has none. Read each time, so that the key is in no object."""
         key = os.environ.get(self.api_key_env) if self.api_key_env else None
-        return {"authorization": f"Bearer {key}"} if key else {}
+        if not key:
+            return {}
+        return {self.api_key_header: f"Bearer {key}" if self.api_key_header == "authorization" else key}
+
+    def question_headers(self) -> dict[str, str]:
+        """The same for questions that the gateway asks by itself: Anthropic's API wants its version named in each."""
+        own = self.credentials()
+        return {**own, "anthropic-version": _ANTHROPIC_VERSION} if "x-api-key" in own else own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,16 +96,20 @@ class GatewayConfig:
     tenants           who may call; none: whoever reaches it
     admission         how calls are held, and in which order they are sent
     cors_origins      web pages of these origins may read answers, or ("*",) of all
+    allowed_hosts     without tenants: names by which clients call the gateway, beside localhost and addresses; ("*",): any
+    remote_clients    without tenants: clients of other machines are served too
     """
 
     engines: tuple[EngineTarget, ...]
     balancer: str = "program_affinity"
     max_body_bytes: int = 32 * 2**20
-    program_idle_s: float = 3600.0
+    program_idle_s: float = PROGRAM_IDLE_S
     health_period_s: float = 2.0
     normalise_preambles: bool = False
     tenants: Tenants = field(default_factory=Tenants)
     cors_origins: tuple[str, ...] = ()
+    allowed_hosts: tuple[str, ...] = ()
+    remote_clients: bool = False
     admission: AdmissionSettings = field(default_factory=AdmissionSettings)
 
     def __post_init__(self) -> None:

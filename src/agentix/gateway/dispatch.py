@@ -14,6 +14,7 @@ import httpx2
 from agentix.gateway.accounting import parse_json
 from agentix.gateway.engines import EnginePool
 from agentix.gateway.errors import HTTPError
+from agentix.gateway.events import is_engines_fault, told_error
 from agentix.gateway.rate_limit import read_retry_after
 from agentix.gateway.visit import Visit
 
@@ -149,9 +150,7 @@ def _is_failure(answer: Answer) -> bool:
     if answer.rest is None or not answer.first.startswith(_FIRST_ERROR):
         return False
     said = parse_json(answer.first[answer.first.index(b"data:") + 5 :].split(b"\n")[0]) if b"data:" in answer.first else None
-    error = said.get("error") if isinstance(said, dict) else None
-    code = error.get("code") if isinstance(error, dict) else None
-    return not (isinstance(code, int) and 400 <= code < 500)
+    return is_engines_fault(told_error(said) if isinstance(said, dict) else None)
 
 
 def _heed_limits(answer: Answer) -> None:
@@ -174,6 +173,8 @@ def _lost(visit: Visit, when: str, error: Exception | None) -> EngineLost:
 
 
 async def _close_response(response: httpx2.Response) -> None:
-    """Close even while cancelled: closing the connection is what cancels the call in the engine."""
+    """Close even while cancelled: closing the connection is what cancels the call in the engine. Nothing to do at the end."""
+    if response.is_closed:
+        return
     with anyio.CancelScope(shield=True):
         await response.aclose()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from ipaddress import ip_address
 from typing import Any
 
 from starlette.requests import Request
@@ -17,6 +15,7 @@ from agentix.gateway.body import is_json, read_object
 from agentix.gateway.engines import EnginePool, EngineState
 from agentix.gateway.engines_file import read_engine
 from agentix.gateway.errors import HTTPError
+from agentix.gateway.open_gate import is_here
 from agentix.gateway.tenants import Tenants, require_admin
 
 _MAX_BODY_BYTES = 64 * 1024
@@ -27,9 +26,8 @@ _KEY_PREFIX = "AGENTIX_ENGINE_KEY"
 class EngineAdmin:
     """Handlers over one pool. Errors are HTTPError; the app turns them into answers.
 
-    With tenants they are for admins. Without, what changes anything is for whoever runs on the gateway's machine: a page
-    in a browser there is kept out by the media type that it cannot send unasked, by its Origin and, should its name
-    have been pointed at this machine, by the Host.
+    With tenants they are for admins. Without, what changes anything is for whoever runs on the gateway's machine, even where
+    others may call; pages in a browser there are kept out by the `OpenGate`.
     """
 
     def __init__(self, pool: EnginePool, tenants: Tenants, admission: Admission) -> None:
@@ -103,9 +101,7 @@ class EngineAdmin:
 
     def _describe(self, state: EngineState) -> dict[str, Any]:
         """An engine for the wire; of one that is gone, nobody holds calls any more."""
-        engine_id = state.target.engine_id
-        held = self._admission.describe_engine(engine_id) if engine_id in self._pool.states else {}
-        return {**describe_engine(state), **held}
+        return describe_engine(state, self._admission if state.target.engine_id in self._pool.states else None)
 
     def _state(self, request: Request) -> EngineState:
         engine_id = request.path_params["engine_id"]
@@ -115,20 +111,17 @@ class EngineAdmin:
         return self._pool.states[engine_id]
 
     def _require_operator(self, request: Request) -> None:
-        """Raise HTTPError unless this request may change something, and no page in a browser has made it for somebody else."""
+        """Raise HTTPError unless this request may change something."""
         require_admin(request)
-        host, origin = request.headers.get("host", ""), request.headers.get("origin")
-        if origin is not None and origin.partition("://")[2] != host:
-            raise HTTPError(403, f"not for pages of {origin[:100]!r}", "permission_error", code="foreign_origin")
         if request.method == "POST" and not is_json(request):
             raise HTTPError(415, "the content-type must be application/json")
-        if self._tenants.is_open and not (_is_here(request) and _is_address(host)):
+        if self._tenants.is_open and not is_here(request):
             message = "engines are changed from the gateway's own machine, or by a tenant with admin = true"
             raise HTTPError(403, message, "permission_error", code="not_an_admin")
 
 
-def describe_engine(state: EngineState) -> dict[str, Any]:
-    """An engine as the pool knows it."""
+def describe_engine(state: EngineState, admission: Admission | None) -> dict[str, Any]:
+    """An engine as the pool knows it, and how the admission holds calls for it."""
     now, target = time.monotonic(), state.target
     return {
         "object": "engine",
@@ -145,22 +138,5 @@ def describe_engine(state: EngineState) -> dict[str, Any]:
         "models": None if state.models is None else sorted(state.models),
         "num_calls": state.num_calls,
         "num_routed": state.num_routed,
+        **({} if admission is None else admission.describe_engine(target.engine_id)),
     }
-
-
-def _is_here(request: Request) -> bool:
-    """Whether the client is on this machine; one behind a proxy is where the proxy says."""
-    return request.client is None or _holds(request.client.host, lambda address: bool(ip_address(address).is_loopback))
-
-
-def _is_address(host: str) -> bool:
-    """Whether a Host header names this machine by number: any other name could be a stranger's that leads here."""
-    name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
-    return name == "localhost" or _holds(name.strip("[]"), lambda address: bool(ip_address(address)))
-
-
-def _holds(address: str, test: Callable[[str], bool]) -> bool:
-    try:
-        return test(address)
-    except ValueError:
-        return False

@@ -10,6 +10,8 @@ from agentix.core.fair_share import FairShare
 from agentix.core.process_table import ProcessTable
 from agentix.core.scheduler import Scheduler
 from agentix.gateway.concurrency import Concurrency
+from agentix.gateway.engines import EngineState
+from agentix.gateway.held import Held
 from agentix.gateway.place import Place, Tier
 
 OnDecision = Callable[[str, Event, list[Placed]], None]
@@ -25,8 +27,10 @@ class EngineQueue:
     scheduler, so that nobody has to pass it by. Every method is O(log calls), list insertion aside, but `charge`, and what
     `Scheduler` says of policies that rerank.
 
+    state               the engine; None: there was none when the queue was made
     limit               how many calls may be in the engine
-    num_held            calls that are held, those that are asleep among them
+    num_held            calls that are held, `num_asleep` among them
+    probe               the call that was sent last while the engine was on trial (its breaker half open)
     blocked             why the first of those that are held was not sent, in words
     release_interval_s  between calls that were held and then sent, the last ones counting most; 0: not known
     """
@@ -37,22 +41,28 @@ class EngineQueue:
         table: ProcessTable,
         config: SchedulerConfig,
         shares: FairShare,
+        held: Held,
         *,
+        state: EngineState | None,
         limit: Concurrency,
         tier: Tier,
         weight_of: Callable[[str], float],
         on_decision: OnDecision | None = None,
     ) -> None:
         self.engine_id = engine_id
+        self.state = state
         self.limit = limit
         self.tier = tier
         self.num_running = 0
         self.num_held = 0
+        self.num_asleep = 0
+        self.probe: Place | None = None
         self.blocked = ""
         self.release_interval_s = 0.0
         self._table = table
         self._config = config
         self._shares = shares
+        self._held = held
         self._weight_of = weight_of
         self._on_decision = on_decision
         self._schedulers: dict[str, Scheduler] = {}
@@ -63,23 +73,27 @@ class EngineQueue:
         """The call arrives, or comes over from another engine: it is held here, in the order."""
         place.engine_id, place.sent_s = self.engine_id, None
         self._stand(place, event)
-        self.num_held += 1
+        self._hold(place)
 
     def sleep(self, place: Place, why: str, wake_s: float, now: float) -> None:
         """A call that is held leaves the order until it is woken."""
         self._apply(place.tenant, CallMoved(now=now, call_id=place.key, engine_id=self.engine_id))
         self._shares.left(place.tenant)
+        self._let_go(place)
         place.asleep, place.wake_s = why, wake_s
+        self._hold(place)
 
     def wake(self, place: Place, now: float) -> None:
         """A call that was asleep is placed anew."""
+        self._let_go(place)
         place.asleep = ""
+        self._hold(place)
         self._stand(place, CallMoved(now=now, call_id=place.key, engine_id=self.engine_id))
 
     def leave(self, place: Place, event: Event) -> None:
         """The call is over, or goes to another engine."""
         if place.sent_s is None:
-            self.num_held -= 1
+            self._let_go(place)
         else:
             self.num_running -= 1
             self._shares.stopped(place.tenant, event.now)
@@ -96,8 +110,8 @@ class EngineQueue:
         place.level = self._schedulers[place.tenant].level(place.key)
         self._apply(place.tenant, CallStarted(now=now, call_id=place.key))
         self._shares.started(place.tenant, now)
+        self._let_go(place)
         place.sent_s = now
-        self.num_held -= 1
         self.num_running += 1
         if place.turn is not None:
             self._learn_interval(now)
@@ -108,7 +122,7 @@ class EngineQueue:
         self._apply(place.tenant, CallPreempted(now=now, call_id=place.key))
         self._shares.stopped(place.tenant, now)
         place.sent_s = None
-        self.num_held += 1
+        self._hold(place)
         self.num_running -= 1
 
     def waiting_tenants(self) -> list[str]:
@@ -143,6 +157,16 @@ class EngineQueue:
             if scheduler.num_waiting or scheduler.running:
                 call_ids = tuple(sorted(c for c in scheduler.running if sent_s(c) <= since_s))
                 self._apply(tenant, StepCompleted(now=now, duration_s=now - since_s if call_ids else 0.0, call_ids=call_ids))
+
+    def _hold(self, place: Place) -> None:
+        self.num_held += 1
+        self.num_asleep += bool(place.asleep)
+        self._held.add(place)
+
+    def _let_go(self, place: Place) -> None:
+        self.num_held -= 1
+        self.num_asleep -= bool(place.asleep)
+        self._held.remove(place)
 
     def _stand(self, place: Place, event: Event) -> None:
         self._apply(place.tenant, event)

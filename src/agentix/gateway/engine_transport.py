@@ -9,6 +9,7 @@ from __future__ import annotations
 import socket
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any
 
@@ -22,12 +23,19 @@ _READ_BYTES = 2**16  # how much of an answer is held for a client that reads mor
 
 SocketOption = tuple[int, int, int]
 
+_opened: ContextVar[list[socket.socket]] = ContextVar("opened")
+"""Sockets that were made for the request that is being sent; none: it travels over a connection that was there before."""
+
 
 class EngineTransport(httpx2.AsyncBaseTransport):
     """Connections are kept for `keepalive_s` after a call; as many may be open as there are calls.
 
     Answers come undecoded, redirects and cookies are nobody's business. Errors are httpx's. A response that is closed before
     its end closes its connection.
+
+    An engine may close an idle connection at the very moment at which a request is sent into it. Nothing has happened to such a
+    request, so it is sent again, over another one of those that are left and at last a fresh one (as nginx and Go's net/http
+    do it; RFC 9110, section 9.2.2). What breaks off on a fresh connection is lost.
     """
 
     def __init__(self, *, keepalive_s: float, socket_options: Sequence[SocketOption] = ()) -> None:
@@ -39,18 +47,8 @@ class EngineTransport(httpx2.AsyncBaseTransport):
         """Send the request; gives the beginning of its answer."""
         if self._session is None:
             self._session = self._make_session()
-        headers = CIMultiDict((_text(name), _text(value)) for name, value in request.headers.raw)
-        limits = request.extensions.get("timeout", {})
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=limits.get("connect"), sock_read=limits.get("read"))
         with _as_httpx(request):
-            answer = await self._session.request(
-                request.method,
-                URL(str(request.url), encoded=True),
-                headers=headers,
-                data=await request.aread() or None,
-                allow_redirects=False,
-                timeout=timeout,
-            )
+            answer = await self._send(self._session, request)
         return httpx2.Response(
             answer.status,
             headers=list(answer.raw_headers),
@@ -58,6 +56,27 @@ class EngineTransport(httpx2.AsyncBaseTransport):
             request=request,
             extensions={"hang_up": answer.close},  # whoever reads the answer then gets an error
         )
+
+    @staticmethod
+    async def _send(session: aiohttp.ClientSession, request: httpx2.Request) -> aiohttp.ClientResponse:
+        headers = CIMultiDict((_text(name), _text(value)) for name, value in request.headers.raw)
+        limits = request.extensions.get("timeout", {})
+        timeout = _read_timeout(limits.get("connect"), limits.get("read"))
+        url, data = URL(str(request.url), encoded=True), await request.aread() or None
+        while True:
+            opened: list[socket.socket] = []
+            token = _opened.set(opened)
+            try:
+                return await session.request(
+                    request.method, url, headers=headers, data=data, allow_redirects=False, timeout=timeout
+                )
+            except aiohttp.ClientConnectorError:
+                raise
+            except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError, aiohttp.ClientConnectionResetError):
+                if opened:
+                    raise
+            finally:
+                _opened.reset(token)
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -85,27 +104,32 @@ class EngineTransport(httpx2.AsyncBaseTransport):
         made.setblocking(False)
         for option in self._socket_options:
             made.setsockopt(*option)
+        _opened.get().append(made)
         return made
 
 
 class EngineClient(httpx2.AsyncClient):
-    """httpx's client, but that a request with a whole URL, raw headers and a body is made of these alone.
+    """httpx's client, but that a request with a whole URL, raw headers and a body is made of these alone, and sent as it is.
 
-    httpx reads the URL twice and merges headers, cookies and parameters that the gateway has none of, for as long as a
-    request then takes to be sent.
+    httpx reads the URL twice, merges headers, cookies and parameters that the gateway has none of, and looks for redirects,
+    cookies and challenges that are its clients' business, for as long as a request then takes to be sent.
     """
 
+    def __init__(self, *, transport: EngineTransport, **options: Any) -> None:
+        super().__init__(transport=transport, **options)
+        self._engines = transport
+
+    async def send(self, request: httpx2.Request, *, stream: bool = False, **options: Any) -> httpx2.Response:
+        """Send it; a stream gives the beginning of its answer."""
+        if not stream or options:
+            return await super().send(request, stream=stream, **options)
+        return await self._engines.handle_async_request(request)
+
     def build_request(self, method: str, url: httpx2.URL | str, **options: Any) -> httpx2.Request:
-        """The request. URLs of engines are few, and read once each."""
-        if options.keys() != {"headers", "content"} or not isinstance(url, str):
+        """The request."""
+        if options.keys() != {"headers", "content"}:
             return super().build_request(method, url, **options)
-        extensions = {"timeout": self.timeout.as_dict()}
-        return httpx2.Request(method, _read_url(url), extensions=extensions, **options)
-
-
-@lru_cache(maxsize=256)
-def _read_url(url: str) -> httpx2.URL:
-    return httpx2.URL(url)
+        return httpx2.Request(method, url, extensions={"timeout": self.timeout.as_dict()}, **options)
 
 
 class _Body(httpx2.AsyncByteStream):
@@ -123,6 +147,11 @@ class _Body(httpx2.AsyncByteStream):
     async def aclose(self) -> None:
         """Hang up, if the end has not come."""
         self._answer.close()
+
+
+@lru_cache(maxsize=16)
+def _read_timeout(connect_s: float | None, read_s: float | None) -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(total=None, sock_connect=connect_s, sock_read=read_s)
 
 
 @contextmanager

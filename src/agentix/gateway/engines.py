@@ -18,7 +18,9 @@ from agentix.core.errors import ConfigError
 from agentix.gateway.accounting import parse_json
 from agentix.gateway.breaker import Breaker
 from agentix.gateway.config import EngineTarget
+from agentix.gateway.gauge import Gauge
 from agentix.gateway.rate_limit import EngineLimit
+from agentix.gateway.rounds import keep_asking
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +40,9 @@ class EngineState:
     contexts    the longest context in tokens of each model that has told one
     num_routed  calls ever sent to it; an engine that is new, or back, starts level with the others, or a balancer that takes
                 turns would give it every call until it had caught up
+    num_calls_elsewhere  calls that other gateways have in it, as far as they have told
+    is_known    it has been asked for its models; one that is added while the gateway runs gets no call before that, because it
+                could be one that it cannot serve
     draining    it gets no more calls; `leaving`: and is forgotten when the last one is over
     since_s     when it came, or came back: its load grows to that of the others within SLOW_START_S
     told        what `takes_calls` was when the listeners were last told
@@ -46,24 +51,32 @@ class EngineState:
     target: EngineTarget
     healthy: bool = True
     num_calls: int = 0
+    num_calls_elsewhere: int = 0
     num_routed: int = 0
     num_silent: int = 0
     models: frozenset[str] | None = None
     any_name: bool = False
     models_asked_s: float = -math.inf
     contexts: dict[str, int] = field(default_factory=dict)
+    is_known: bool = True
     draining: bool = False
     leaving: bool = False
     since_s: float = -math.inf
     told: bool = True
     breaker: Breaker = field(default_factory=Breaker)
     limit: EngineLimit = field(default_factory=EngineLimit)
+    gauge: Gauge = field(default_factory=Gauge)
     cuts: set[Callable[[], None]] = field(default_factory=set)
 
     @property
     def takes_calls(self) -> bool:
-        """Whether it may get a call now: it is healthy, its breaker allows one, and it does not drain."""
-        return self.healthy and not self.draining and self.breaker.allows(time.monotonic())
+        """Whether it may get a call now: it is known, and healthy, its breaker allows one, and it does not drain."""
+        return self.is_known and self.healthy and not self.draining and self.breaker.allows(time.monotonic())
+
+    @property
+    def on_trial(self) -> bool:
+        """Whether its breaker is not closed, so that the next call shows whether it is well again."""
+        return self.breaker.state(time.monotonic()) != "closed"
 
     def serves(self, model: str | None) -> bool:
         """Whether a call for `model` may go there; one that names no model may go anywhere."""
@@ -77,7 +90,8 @@ class EngineState:
 
     def view(self, num_more: int = 0) -> EngineView:
         """What a balancer may know; it is made to look as if it had `num_more` calls more."""
-        return EngineView(engine_id=self.target.engine_id, num_calls=self.num_calls + num_more, num_routed=self.num_routed)
+        num_calls = self.num_calls + self.num_calls_elsewhere + num_more
+        return EngineView(engine_id=self.target.engine_id, num_calls=num_calls, num_routed=self.num_routed)
 
 
 class EnginePool:
@@ -109,10 +123,11 @@ class EnginePool:
         return [s.view(int(most * max(0.0, 1 - (now - s.since_s) / SLOW_START_S))) for s in taking]
 
     def add(self, target: EngineTarget) -> EngineState:
-        """One more engine, from now on. Raises ConfigError if its id is taken."""
+        """One more engine, which gets calls once its models have been read. Raises ConfigError if its id is taken."""
         if target.engine_id in self.states:
             raise ConfigError(f"there is an engine {target.engine_id!r} already; remove it first")
         state = self.states[target.engine_id] = _state(target)
+        state.is_known = state.told = False
         self._welcome(state)
         self._call_listeners(state)
         logger.info("engine %s is added (%s)", target.engine_id, target.url)
@@ -159,20 +174,31 @@ class EnginePool:
         A list read with a client's key adds to what is known: another client's key may show more. If the engine has a key
         of its own, that is used.
         """
-        own = state.target.credentials()
+        own = state.target.question_headers()
         state.models_asked_s = time.monotonic()
         try:
             response = await self.client.get(f"{state.target.url}/v1/models", headers=own or headers, timeout=10.0)
-        except httpx2.HTTPError:
+        except (httpx2.ConnectError, httpx2.ConnectTimeout):
             return None
-        models = listed(response)
+        except httpx2.HTTPError:
+            self._note_models(state, [], adds=True)
+            return None
+        self._note_models(state, listed(response), adds=bool(headers) and not own)
+        return response
+
+    def _note_models(self, state: EngineState, models: list[dict[str, Any]], *, adds: bool) -> None:
+        """These are the engine's models; `adds`: among others."""
         names = frozenset(m["id"] for m in models)
-        state.contexts.update((m["id"], m["max_model_len"]) for m in models if type(m.get("max_model_len")) is int)
-        if any(m.get("owned_by") in _ANY_NAME for m in models):
+        for model in models:
+            max_tokens = model.get("max_model_len")
+            if type(max_tokens) is int and max_tokens > 0:
+                state.contexts[model["id"]] = max_tokens
+        if any(isinstance(owner := m.get("owned_by"), str) and owner in _ANY_NAME for m in models):
             state.models, state.any_name = None, True
         elif names:
-            state.models = names | (state.models or frozenset()) if headers and not own else names
-        return response
+            state.models = names | (state.models or frozenset()) if adds else names
+        state.is_known = True
+        self.tell(state)
 
     def report_unreachable(self, engine_id: str, error: Exception) -> None:
         """A call could not reach the engine: send nothing more there until its health says otherwise."""
@@ -180,14 +206,11 @@ class EnginePool:
             self._set(self.states[engine_id], healthy=False, why=repr(error))
 
     async def watch(self) -> None:
-        """Ask every engine's /health for ever."""
-        while True:
-            await asyncio.gather(*(self._check(s) for s in self.states.values()))
-            for state in tuple(self.states.values()):
-                self.tell(state)
-            await asyncio.sleep(self._period_s)
+        """Ask every engine's /health for ever, each in its own time."""
+        await keep_asking(self.states.values, self._check, self._period_s)
 
     async def _check(self, state: EngineState) -> None:
+        self.tell(state)
         if state.target.hosted is not None:
             await self._check_hosted(state)
             return
@@ -195,7 +218,7 @@ class EnginePool:
             response = await self.client.get(f"{state.target.url}/health", timeout=max(5.0, self._period_s))
             # A foreign server may have no /health; that it answers is enough.
             self._heard(state, response.status_code, "/health")
-            if state.healthy and time.monotonic() - state.models_asked_s >= _MODELS_PERIOD_S:
+            if state.healthy and (not state.is_known or time.monotonic() - state.models_asked_s >= _MODELS_PERIOD_S):
                 await self.read_models(state)
         except httpx2.HTTPError as error:
             self._silent(state, error)
@@ -226,6 +249,8 @@ class EnginePool:
             state.healthy = healthy
             if healthy:
                 self._welcome(state)
+            else:
+                state.models_asked_s = -math.inf  # it may come back with another one
         self.tell(state)
 
     def _welcome(self, state: EngineState) -> None:

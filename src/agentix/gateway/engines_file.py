@@ -11,7 +11,7 @@ from agentix.core.errors import ConfigError, unknown_name
 from agentix.gateway.config import EngineTarget, HostedLimits
 
 _LIMITS = tuple(HostedLimits.__dataclass_fields__)
-_TYPES: dict[str, type] = {"url": str, "plugin": bool, "hosted": bool, "api_key_env": str}
+_TYPES: dict[str, type] = {"url": str, "plugin": bool, "hosted": bool, "api_key_env": str, "api_key_header": str}
 
 
 def load_engines(path: Path) -> tuple[EngineTarget, ...]:
@@ -34,7 +34,8 @@ def load_engines(path: Path) -> tuple[EngineTarget, ...]:
 def read_engine(engine_id: Any, fields: Any) -> EngineTarget:
     """An engine from its fields; raises ConfigError.
 
-    `url`; optional: `plugin`, `api_key_env`, `hosted`, and the limits of a hosted one (`HostedLimits`), which make it one.
+    `url`; optional: `plugin`, `api_key_env`, `api_key_header`, `hosted`, and the limits of a hosted one (`HostedLimits`), which
+    make it one.
     """
     if not isinstance(engine_id, str) or not engine_id.isprintable() or not 1 <= len(engine_id) <= 256 or "/" in engine_id:
         raise ConfigError(f"an engine's id is 1 to 256 printable characters without a slash, not {engine_id!r:.300}")
@@ -54,4 +55,5 @@ def read_engine(engine_id: Any, fields: Any) -> EngineTarget:
         plugin=fields.get("plugin", False),
         hosted=HostedLimits(**limits) if fields.get("hosted", bool(limits)) else None,
         api_key_env=fields.get("api_key_env", ""),
+        api_key_header=fields.get("api_key_header", "authorization"),
     )

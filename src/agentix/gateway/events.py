@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agentix.gateway.accounting import Account, parse_json, read_account
@@ -23,13 +23,15 @@ class EventStream:
     The relay asks the engine for usage in every stream, because the figures ride on that last chunk. `keep_usage` False: the
     client did not ask for it, so that one event is left out of what it gets, and so is the `"usage": null` that some servers
     then put into every other one. All other bytes pass as they are. `begun` and `done` are True once the first event that says
-    anything, and the last event, have passed or are what `feed` gives next.
+    anything, and the last event, have passed or are what `feed` gives next; `error` is then what an event has told of as such,
+    else None.
     """
 
     def __init__(self, api: Api, *, keep_usage: bool) -> None:
         self.account = Account()
         self.begun = False
         self.done = False
+        self.error: Any = None
         self._deltas = Deltas(api.dialect)
         self._keep_usage = keep_usage or not api.asks_for_usage
         self._rest = b""
@@ -65,6 +67,7 @@ class EventStream:
         if not isinstance(said, dict):
             return event
         kind = said.get("type")
+        self.error = self.error or told_error(said)
         self.done = self.done or (isinstance(kind, str) and kind in _LAST_EVENTS)
         self.begun = self.begun or _says_something(said)
         self._deltas.add(said)
@@ -75,6 +78,20 @@ class EventStream:
         if isinstance(said["usage"], dict):
             return event if said.get("choices") else b""
         return _NULL_USAGE.sub(b"", event, count=1) if said["usage"] is None else event
+
+
+def told_error(event: Mapping[str, Any]) -> Any:
+    """The error that an event of a stream tells of, in whatever API; None: it tells of none."""
+    kind = event.get("type")
+    if kind == "response.failed":
+        return event
+    return event.get("error") or (event if kind == "error" else None)
+
+
+def is_engines_fault(error: Any) -> bool:
+    """Whether an error is of the engine's making: it does not say that the client is at fault."""
+    code = error.get("code") if isinstance(error, dict) else None
+    return not (isinstance(code, int) and 400 <= code < 500)
 
 
 def _data(event: bytes) -> bytes:

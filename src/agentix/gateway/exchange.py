@@ -22,6 +22,7 @@ from agentix.gateway.observer import Observer
 from agentix.gateway.outcome import Outcome
 from agentix.gateway.prompt_length import PromptLength
 from agentix.gateway.tenants import Tenants
+from agentix.gateway.weighing import Weighing
 
 
 @dataclass(slots=True)
@@ -30,9 +31,9 @@ class Call:
 
     `key` is its id in the table: a program's calls may be numbered 1, 2, 3 like another's. `outcome` holds as soon as it is
     certain; until then what would be true if it broke off now. `reason` says it to people. `noted`: what it said is
-    remembered. `closed`: it is accounted for. `scope`: its work, to be cancelled. Moments on the monotonic clock.
-    Known once it is over: `engine_id`, where it was sent last or would have been; `sent_s`, when, or None; `level`, at which
-    it stood then.
+    remembered. `closed`: it is accounted for. `scope`: its work, to be cancelled. `num_bytes`: of its body. Moments on the
+    monotonic clock. Known once it is over: `engine_id`, where it was sent last or would have been; `sent_s`, when, or None;
+    `level`, at which it stood then. `num_events`: of its stream, so far.
     """
 
     request: Request
@@ -42,8 +43,10 @@ class Call:
     arrived_s: float
     call_id: str = ""
     key: str = ""
+    num_bytes: int = 0
     tokens_by_rule: int = 0
     first_token_s: float | None = None
+    num_events: int = 0
     account: Account = field(default_factory=Account)
     outcome: Outcome = Outcome.DISCONNECTED
     reason: str = "client disconnected"
@@ -82,4 +85,5 @@ class Exchange:
     tenants: Tenants = field(default_factory=Tenants)
     budgets: Budgets = field(default_factory=Budgets)
     admission: Admission
+    weighing: Weighing
     observer: Observer = field(default_factory=Observer)

@@ -83,6 +83,7 @@ class Exposition(Collector):
             yield _histogram(name, text, "engine", [(label, histogram(f)) for label, f in engines])
         calls = _counter("calls", "Calls that are over", "engine", "outcome")
         retries = _counter("retries", "Calls sent here after they had been sent before", "engine")
+        moves = _counter("moves", "Calls of programs at home here that were routed elsewhere", "engine", "reason")
         prompts = _counter("prompt_tokens", "Tokens of finished calls' prompts, by where KV came from", "engine", "source")
         outputs = _counter("output_tokens", "Tokens of finished calls' answers", "engine")
         for label, figures in engines:
@@ -90,9 +91,11 @@ class Exposition(Collector):
                 calls.add_metric([label, outcome.value], count)
             for source, num_tokens in sorted(figures.prompt_tokens.items()):
                 prompts.add_metric([label, source], num_tokens)
+            for reason, count in sorted(figures.moves.items()):
+                moves.add_metric([label, reason], count)
             retries.add_metric([label], figures.num_retries)
             outputs.add_metric([label], figures.num_output_tokens)
-        yield from (calls, retries, prompts, outputs)
+        yield from (calls, retries, moves, prompts, outputs)
 
     def _of_tenants(self) -> Iterable[Metric]:
         calls = _counter("tenant_calls", "A tenant's calls that are over", "tenant")
@@ -136,14 +139,18 @@ class Exposition(Collector):
     def _queues_now(self) -> Iterable[Metric]:
         limits = _gauge("engine_limit", "Calls that the gateway lets into the engine at a time", "engine")
         held = _gauge("held_calls", "Calls that the gateway holds, by level", "engine", "level")
+        waiting = _gauge("engine_waiting_calls", "Calls that wait in the engine, whoever sent them", "engine")
         queues = {engine_id: self._admission.turns.queue(engine_id) for engine_id in self._pool.states}
         places = (place for place in self._admission.places.values() if place.sent_s is None and place.engine_id in queues)
         by_level = Counter((place.engine_id, queues[place.engine_id].level(place)) for place in places)
         for engine_id, queue in queues.items():
             limits.add_metric([engine_id], queue.limit.limit)
+            num_waiting = self._pool.states[engine_id].gauge.num_waiting(queue.num_running)
+            if num_waiting is not None:
+                waiting.add_metric([engine_id], num_waiting)
             for level in range(self._num_levels):
                 held.add_metric([engine_id, str(level)], by_level[engine_id, level])
-        yield from (limits, held)
+        yield from (limits, held, waiting)
 
 
 def _counter(name: str, text: str, *labels: str) -> CounterMetricFamily:

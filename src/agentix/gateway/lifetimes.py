@@ -9,6 +9,7 @@ from agentix.core.events import Attained, ProgramEnded
 from agentix.core.process_table import ProcessTable
 from agentix.core.program import ProgramRow
 from agentix.gateway.identity.recent import Recent
+from agentix.gateway.identity.scoped import split_scoped
 
 _FACTOR = 4.0  # times the idle time that 99 of 100 gaps stay below
 _MIN_S = 60.0
@@ -21,9 +22,10 @@ class Lifetimes:
 
     `limit_s` is learned from the gaps between the calls of programs that did come back, those that came back too late among
     them. A program that comes back after its end goes on from the totals that it had, so that an end too early costs it
-    only its place. Programs that nobody named, and that may well be single calls, are at most `max_anonymous` at a time.
-    `on_over` gets the last row of every program that is over, once. Every method takes constant time for each program that
-    it ends.
+    only its place. Idle programs that nobody named, and that may well be single calls, are at most `max_anonymous` at a time,
+    and idle programs of one tenant `max_idle`: those that have been idle for longest are over then.
+    `on_over` gets the last row of every program that is over, once; `on_end` hears before that if somebody says so. Every
+    method takes constant time for each program that it ends.
     """
 
     def __init__(
@@ -32,17 +34,22 @@ class Lifetimes:
         *,
         max_idle_s: float,
         max_anonymous: int = 10_000,
+        max_idle: int = 20_000,
         on_over: Callable[[ProgramRow], None] | None = None,
+        on_end: Callable[[str, float], None] | None = None,
     ) -> None:
         self._table = table
         self._max_idle_s = max_idle_s
         self._max_anonymous = max_anonymous
+        self._max_idle = max_idle
         self._idle: OrderedDict[str, float] = OrderedDict()  # idle programs and since when, longest first
         self._anonymous: dict[str, None] = {}  # those of them that nobody named
+        self._idle_of: dict[str, OrderedDict[str, None]] = {}  # all of them by tenant
         self._ended: Recent[str, tuple[float, Attained]] = Recent(max_anonymous)
         self._gaps_s: deque[float] = deque(maxlen=_GAPS_KEPT)
         self._limit_s = max_idle_s
         self._on_over = on_over
+        self._on_end = on_end
         table.on_totals(self._tell_if_over)
 
     @property
@@ -52,8 +59,7 @@ class Lifetimes:
 
     def resume(self, program_id: str, now: float) -> Attained | None:
         """A call of the program arrives; gives the totals it had, if it was taken to be over."""
-        since = self._idle.pop(program_id, None)
-        self._anonymous.pop(program_id, None)
+        since = self._stir(program_id)
         if since is not None:
             self._gaps_s.append(now - since)
         ended = self._ended.pop(program_id)
@@ -67,8 +73,12 @@ class Lifetimes:
         row = self._table.rows.get(program_id)
         if row is None or row.calls:
             return
-        self._idle.pop(program_id, None)
+        self._stir(program_id)
         self._idle[program_id] = now
+        of_tenant = self._idle_of.setdefault(split_scoped(program_id)[0], OrderedDict())
+        of_tenant[program_id] = None
+        if len(of_tenant) > self._max_idle:
+            self._give_up(next(iter(of_tenant)), now)
         if anonymous:
             self._anonymous[program_id] = None
             if len(self._anonymous) > self._max_anonymous:
@@ -76,8 +86,12 @@ class Lifetimes:
 
     def end(self, program_id: str, now: float) -> None:
         """Somebody says that the program is over. Its active calls go on; the row stays until the last of them is over."""
-        self._idle.pop(program_id, None)
-        self._anonymous.pop(program_id, None)
+        if self._on_end is not None:
+            self._on_end(program_id, now)
+        self._end(program_id, now)
+
+    def _end(self, program_id: str, now: float) -> None:
+        self._stir(program_id)
         self._ended.pop(program_id)
         row = self._table.rows.get(program_id)
         if row is not None:
@@ -96,6 +110,17 @@ class Lifetimes:
                 break
             self._give_up(program_id, now)
 
+    def _stir(self, program_id: str) -> float | None:
+        """The program is not idle any more; gives since when it was, if it was."""
+        self._anonymous.pop(program_id, None)
+        tenant = split_scoped(program_id)[0]
+        of_tenant = self._idle_of.get(tenant)
+        if of_tenant is not None:
+            of_tenant.pop(program_id, None)
+            if not of_tenant:
+                del self._idle_of[tenant]
+        return self._idle.pop(program_id, None)
+
     def _tell_if_over(self, row: ProgramRow) -> None:
         if self._on_over is not None and row.ended and not row.calls:
             self._on_over(row)
@@ -103,7 +128,7 @@ class Lifetimes:
     def _give_up(self, program_id: str, now: float) -> None:
         since = self._idle[program_id]
         row = self._table.rows.get(program_id)
-        self.end(program_id, now)
+        self._end(program_id, now)
         if row is not None:
             self._ended[program_id] = since, _totals(row)
 

@@ -59,6 +59,7 @@ class EngineFigures:
     hold_s         of those sent there first: how long the gateway has held them
     prompt_tokens  of those that have finished, by where their KV came from: `cached`, `computed`, or `unknown`
     num_retries    calls that were sent there after they had been sent before
+    moves          calls of programs at home there that were routed to another engine, by why (`Weighing.routed`)
     """
 
     def __init__(self) -> None:
@@ -70,6 +71,7 @@ class EngineFigures:
         self.prompt_tokens: Counter[str] = Counter()
         self.num_output_tokens = 0
         self.num_retries = 0
+        self.moves: Counter[str] = Counter()
 
     def add(self, other: EngineFigures) -> None:
         """Take in the other engine."""
@@ -81,6 +83,7 @@ class EngineFigures:
         self.prompt_tokens.update(other.prompt_tokens)
         self.num_output_tokens += other.num_output_tokens
         self.num_retries += other.num_retries
+        self.moves.update(other.moves)
 
     def count_tokens(self, account: Account) -> None:
         """Count the tokens of a call that has finished, as far as the engine has told them."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from agentix.core.program import ProgramRow
 
 if TYPE_CHECKING:
     from agentix.gateway.exchange import Call
+    from agentix.gateway.identity import Turn
 
 logger = logging.getLogger(__name__)
 
@@ -18,8 +19,8 @@ class Observer:
     """Told what happens to every call of a program, as it happens: `now` is a moment on the monotonic clock.
 
     Of one call: `arrived`, then `held` as often as the reason changes, `sent` (again for every further engine that it is
-    tried on), `first_token` if its answer is a stream that says something, and `over`. A call may be over from any of these
-    states; it is over once. The table knows the call from before `arrived` until after `over`.
+    tried on), `first_token` if its answer is a stream that says something, `answered`, and `over`. A call may be over from any
+    of these states; it is over once. The table knows the call from before `arrived` until after `over`.
 
     Methods run in the event loop in the middle of a call: they take microseconds and never wait. A listener implements
     those that it wants. Nothing of a prompt, an answer or a key may leave it.
@@ -37,8 +38,17 @@ class Observer:
     def first_token(self, call: Call, now: float) -> None:
         """The first piece of its answer is here."""
 
+    def answered(self, call: Call, answers: Sequence[tuple[Turn, ...]]) -> None:
+        """What the engine wrote, once for each of its choices; before `over`, if anything of it can be read."""
+
     def over(self, call: Call, now: float) -> None:
         """It has come out; `call.outcome`, `call.reason` and `call.account` say how."""
+
+    def program_changed(self, row: ProgramRow, now: float) -> None:
+        """Somebody has opened the program, or given it another weight."""
+
+    def program_ended(self, program_id: str, now: float) -> None:
+        """Somebody says that the program is over; its row is still there, and its active calls go on."""
 
     def program_over(self, row: ProgramRow) -> None:
         """The program is over, and so are all its calls. A program may be over without ever having made one."""
@@ -65,8 +75,17 @@ class Observers(Observer):
     def first_token(self, call: Call, now: float) -> None:  # noqa: D102
         self._tell(lambda observer: observer.first_token(call, now))
 
+    def answered(self, call: Call, answers: Sequence[tuple[Turn, ...]]) -> None:  # noqa: D102
+        self._tell(lambda observer: observer.answered(call, answers))
+
     def over(self, call: Call, now: float) -> None:  # noqa: D102
         self._tell(lambda observer: observer.over(call, now))
+
+    def program_changed(self, row: ProgramRow, now: float) -> None:  # noqa: D102
+        self._tell(lambda observer: observer.program_changed(row, now))
+
+    def program_ended(self, program_id: str, now: float) -> None:  # noqa: D102
+        self._tell(lambda observer: observer.program_ended(program_id, now))
 
     def program_over(self, row: ProgramRow) -> None:  # noqa: D102
         self._tell(lambda observer: observer.program_over(row))

@@ -6,6 +6,10 @@ import asyncio
 import math
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from agentix.gateway.fit import Needs
 
 
 class Tier(IntEnum):
@@ -27,8 +31,9 @@ class Place:
     """Where a call stands. The admission alone changes it. Moments on the monotonic clock.
 
     key         its id in the table
+    needs       which engines may have it at all
     engine_ids  engines that might serve it when it arrived, best first; `why`: what made the first the best
-    tokens      of its prompt, estimated
+    tokens      of its prompt, estimated; `num_bytes`: of its body; `num_answers`: that it asks for
     sent_s      since when it is in its engine; None: it is held
     level       where it was placed last
     asleep      why it may not go whatever its place is, in words; "": it stands in the order
@@ -40,11 +45,13 @@ class Place:
     key: str
     program_id: str
     tenant: str
-    model: str | None
+    needs: Needs
     engine_id: str
     engine_ids: tuple[str, ...]
     tokens: int
     arrived_s: float
+    num_bytes: int = 0
+    num_answers: int = 1
     why: str = ""
     sent_s: float | None = None
     level: int = 0

@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, Response
 
 from agentix.core.events import ProgramStarted
 from agentix.core.program import MAX_WEIGHT, MIN_WEIGHT, CallRow, ProgramRow
-from agentix.gateway.body import is_json, read_object
+from agentix.gateway.body import read_object
 from agentix.gateway.errors import HTTPError
 from agentix.gateway.exchange import Exchange
 from agentix.gateway.identity import check_id, scoped, split_scoped
@@ -30,8 +30,10 @@ class Programs:
         self._table = exchange.table
         self._lifetimes = exchange.lifetimes
         self._sessions = exchange.sessions
+        self._observer = exchange.observer
         self._scopes = exchange.scopes
         self._admission = exchange.admission
+        self._weighing = exchange.weighing
         self._max_body_bytes = exchange.max_body_bytes
 
     async def list(self, request: Request) -> Response:
@@ -81,6 +83,7 @@ class Programs:
         now = time.monotonic()
         self._table.apply(ProgramStarted(now=now, program_id=program_id, program_class=program_class))
         self._lifetimes.rest(program_id, now)
+        self._observer.program_changed(self._table.row(program_id), now)
         return JSONResponse(self.describe(self._table.row(program_id), now), status_code=201 if new else 200)
 
     async def end(self, request: Request) -> Response:
@@ -136,6 +139,7 @@ class Programs:
         if row.program_id not in self._table.rows:
             raise HTTPError(404, f"the program {request.path_params['program_id']!r} has just ended")
         self._admission.weigh(row.program_id, float(weight), now)
+        self._observer.program_changed(row, now)
         return JSONResponse(self.describe(row, now))
 
     def describe(self, row: ProgramRow, now: float) -> dict[str, Any]:
@@ -144,7 +148,8 @@ class Programs:
         for of_thread in described["threads"].values():
             for call in of_thread:
                 call.update(self._admission.describe(f"{row.program_id}/{call['call_id']}"))
-        return {**described, "paused": row.program_id in self._admission.paused}
+        moved = self._weighing.moved(row.program_id, now)
+        return {**described, "moved": moved, "paused": row.program_id in self._admission.paused}
 
     async def release(self, request: Request) -> Response:
         """POST /programs/release `{"program_id"}`: the same, in ThunderAgent's words."""
@@ -162,8 +167,6 @@ class Programs:
 
     def _named(self, request: Request) -> ProgramRow:
         """The program that the path names."""
-        if request.method == "POST":
-            _refuse_foreign_page(request)
         return self._row(_tenant(request), request.path_params["program_id"])
 
     def _row(self, tenant: str, program_id: str) -> ProgramRow:
@@ -171,12 +174,6 @@ class Programs:
         if row is None:
             raise HTTPError(404, f"no program {program_id!r}; it never started, has ended, or was idle for too long")
         return row
-
-
-def _refuse_foreign_page(request: Request) -> None:
-    """Raise HTTPError 415 for what any web page could make a browser send: a post that is not JSON."""
-    if "origin" in request.headers and not is_json(request):
-        raise HTTPError(415, "the content-type must be application/json where there is an Origin")
 
 
 def _tenant(request: Request) -> str:
@@ -240,6 +237,7 @@ def describe(row: ProgramRow, now: float) -> dict[str, Any]:
         "since_last_completion_s": _age(row.last_completion_s, now),
         "num_finished": row.num_finished,
         "num_aborted": row.num_aborted,
+        "num_calls_elsewhere": row.num_calls_elsewhere,
         "ended": row.ended,
         "threads": {t: [_describe_call(c, now) for c in calls] for t, calls in row.threads.items()},
     }

@@ -7,6 +7,7 @@ import json
 import logging
 import time
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -17,30 +18,31 @@ from starlette.types import Receive, Scope, Send
 from agentix.core.balancers import EngineView
 from agentix.core.events import CallArrived
 from agentix.core.program import ProgramRow
-from agentix.gateway.accounting import Account, parse_json, read_account
+from agentix.gateway.accounting import Account
+from agentix.gateway.answers import Answers
 from agentix.gateway.apis import Api, Dialect
-from agentix.gateway.body import read_object
+from agentix.gateway.body import parse_object, read_bytes
 from agentix.gateway.books import Books
-from agentix.gateway.dispatch import Answer, EngineBusy, EngineLost, chunks, send
+from agentix.gateway.dispatch import Answer, EngineBusy, EngineLost, send
 from agentix.gateway.downstream import Downstream
 from agentix.gateway.errors import HTTPError, NoEngine
-from agentix.gateway.events import EventStream
 from agentix.gateway.exchange import Call, Exchange
-from agentix.gateway.fit import those_that_fit
+from agentix.gateway.fit import Needs, read_needs, those_that_fit
 from agentix.gateway.identity import make_trail, read_claim, read_prompt
+from agentix.gateway.isolation import isolate, isolate_headers
+from agentix.gateway.metered import check_metered, num_answers
 from agentix.gateway.outcome import Outcome
 from agentix.gateway.preambles import normalise
 from agentix.gateway.prompt_length import tokens_by_rule
 from agentix.gateway.tenants import tenant_of
 from agentix.gateway.upstream import (
-    client_headers,
     engine_url,
     priority_for,
     upstream_body,
     upstream_headers,
 )
 from agentix.gateway.vendor_fields import wished_priority, without_vendor_fields
-from agentix.gateway.waiting import queue_headers, wait_for_turn
+from agentix.gateway.waiting import wait_for_turn
 from agentix.wire import PRIORITY_HEADER
 
 logger = logging.getLogger(__name__)
@@ -57,15 +59,17 @@ class Relay:
         self._api = api
         self._x = exchange
         self._books = Books(api, exchange)
+        self._answers = Answers(api, exchange, self._books)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one HTTP request."""
         request = Request(scope, receive)
         client = Downstream(self._api, scope, receive, send)
         try:
-            body = await read_object(request, self._x.max_body_bytes)
+            body, num_bytes = await self._read(request)
             engines = await self._x.models.engines_for(body.get("model"), request.headers)
             call = self._identify(request, normalise(body) if self._x.normalise_preambles else body)
+            call.num_bytes = num_bytes
             self._arrive(call, engines)
         except HTTPError as error:
             self._x.metrics.rejected(error.status, error.code, tenant_of(request))
@@ -73,28 +77,34 @@ class Relay:
             return
         except ClientDisconnect:
             return
-        async with anyio.create_task_group() as group:
-            group.start_soon(client.cancel_when_gone, group.cancel_scope)
+        with anyio.CancelScope() as gone:
+            watching = asyncio.create_task(client.cancel_when_gone(gone))
             try:
                 with call.scope:
                     await self._serve(call, client)
                 if call.scope.cancelled_caught:
                     call.end(Outcome.CANCELLED, "its program was cancelled")
-                    await client.fail(HTTPError.cancelled(call.identity.shown_id))
+                    await self._fail(call, client, HTTPError.cancelled(call.identity.shown_id))
             except asyncio.CancelledError:
                 task = asyncio.current_task()
-                if group.cancel_scope.cancel_called or call.outcome is not Outcome.DISCONNECTED or task is None:
+                if gone.cancel_called or call.outcome is not Outcome.DISCONNECTED or task is None:
                     raise
                 task.uncancel()  # the server stops; what is left is to say so
                 call.end(Outcome.STOPPED, "the gateway stopped")
-                await client.fail(HTTPError(503, "the gateway stops; try again", "overloaded_error", retry_after_s=5))
+                stops = HTTPError(503, "the gateway stops; try again", "overloaded_error", retry_after_s=5)
+                await self._fail(call, client, stops)
             except Exception:
                 if call.outcome is Outcome.DISCONNECTED:
                     call.end(Outcome.FAILED, "a fault of the gateway")
                 raise
             finally:
                 self._books.close(call)
-                group.cancel_scope.cancel()
+                watching.cancel()
+
+    async def _read(self, request: Request) -> tuple[dict[str, Any], int]:
+        """The body, and how many bytes it had: they are not kept."""
+        data = await read_bytes(request, self._x.max_body_bytes)
+        return parse_object(data), len(data)
 
     def _identify(self, request: Request, body: dict[str, Any]) -> Call:
         tenant = tenant_of(request)
@@ -109,28 +119,29 @@ class Relay:
         """
         identity, table, model = call.identity, self._x.table, call.body.get("model")
         call.tokens_by_rule = tokens_by_rule(call.body)
-        prompt_tokens = self._x.prompt_length.estimate(model, call.tokens_by_rule)
-        engines = those_that_fit(self._x.pool.states, engines, call.body, prompt_tokens)
+        prompt_tokens = self._x.prompt_length.estimate(model, call.tokens_by_rule, tenant=call.tenant)
+        needs = self._needs(call, prompt_tokens)
+        engines = self._x.weighing.views(those_that_fit(self._x.pool.states, engines, needs))
         row = table.rows.get(identity.program_id) or ProgramRow(program_id=identity.program_id, started_s=call.arrived_s)
-        levels = self._x.budgets.check(call.tenant, identity.program_id, call.arrived_s)
+        if self._x.budgets.is_limited(call.tenant):
+            check_metered(call.body)
+        answers = num_answers(call.body)
+        levels = self._x.budgets.check(call.tenant, identity.program_id, call.arrived_s, num_calls=answers)
         route = self._x.balancer.route(prompt_tokens, row, engines)
-        previous = call.body.get("previous_response_id")
-        home = self._x.sessions.engine_of(call.tenant, previous)
-        if call.tenant and previous is not None and home is None:  # an engine would go on from another tenant's as well
-            name = "previous_response_id"
-            raise HTTPError(400, f"{name}: no such response is known here", param=name, code="previous_response_not_found")
-        engine_ids = tuple(sorted(route.engine_ids, key=lambda e: e != home))  # it alone has what the call goes on from
         call.call_id, n = identity.call_id, 1
         while (key := identity.key(call.call_id)) in table.calls:
             n += 1
             call.call_id = f"{identity.call_id}#{n}"
         call.key = key
-        self._x.admission.check_room(engine_ids[0])
+        engine_id = route.engine_ids[0]
+        self._x.admission.check_room(engine_id, program_id=identity.program_id, tenant=call.tenant, num_bytes=call.num_bytes)
+        if needs.engine_id is None:
+            self._x.weighing.routed(row, route, engines, call.arrived_s)
         arrived = CallArrived(
             now=call.arrived_s,
             call_id=key,
             program_id=identity.program_id,
-            engine_id=engine_ids[0],
+            engine_id=engine_id,
             thread_id=identity.thread_id,
             parents=None if identity.parents is None else tuple(map(identity.key, identity.parents)),
             prompt_tokens=prompt_tokens,
@@ -139,31 +150,55 @@ class Relay:
             priority=(self._wished(call) + levels) or None,
             attained=self._x.lifetimes.resume(identity.program_id, call.arrived_s),
         )
-        why = route.reason if engine_ids == route.engine_ids else "has the response that the call goes on from"
         self._x.admission.arrive(
-            arrived, tenant=call.tenant, model=model if isinstance(model, str) else None, engine_ids=engine_ids, why=why
+            arrived,
+            tenant=call.tenant,
+            needs=needs,
+            engine_ids=route.engine_ids,
+            num_bytes=call.num_bytes,
+            num_answers=answers,
+            why=route.reason if needs.engine_id is None else "has the response that the call goes on from",
         )
         self._x.sessions.arrived(identity, call.call_id)
         self._x.observer.arrived(call, call.arrived_s)
         self._x.scopes[key] = call.scope
+
+    def _needs(self, call: Call, prompt_tokens: int) -> Needs:
+        """What the call needs of an engine: what it goes on from is in one alone. Raises HTTPError 400 if it is in none.
+
+        If that engine no longer has the model, any may say so.
+        """
+        previous = call.body.get("previous_response_id")
+        home = self._x.sessions.engine_of(call.tenant, previous)
+        if call.tenant and previous is not None and home is None:  # an engine would go on from another tenant's as well
+            name = "previous_response_id"
+            raise HTTPError(400, f"{name}: no such response is known here", param=name, code="previous_response_not_found")
+        needs = read_needs(call.body, prompt_tokens, engine_id=home)
+        state = self._x.pool.states.get(home or "")
+        return needs if state is not None and state.serves(needs.model) else replace(needs, engine_id=None)
 
     async def _serve(self, call: Call, client: Downstream) -> None:
         try:
             async with AsyncExitStack() as stack:
                 answer = await self._reach(call, client, stack)
                 self._x.admission.places[call.key].answering = True
-                await self._pass_on(call, answer, client)
+                await self._answers.pass_on(call, answer, client)
         except HTTPError as error:
             self._books.settle(call, Outcome.REJECTED, str(error), Account(service_s=0.0))
             self._x.metrics.rejected(error.status, error.code, call.tenant)
-            await client.fail(error)
+            await self._fail(call, client, error)
         except EngineLost as lost:
-            if call.outcome is Outcome.FINISHED:  # the last event had passed: nothing is missing
+            if call.closed:  # the last event had passed: nothing is missing
                 await client.write(b"", last=True)
                 return
             self._books.settle(call, Outcome.LOST, str(lost), call.account)
             logger.warning("call %s: %s", call.call_id, call.reason)
-            await client.fail(HTTPError(502, call.reason, "server_error"))
+            await self._fail(call, client, HTTPError(502, call.reason, "server_error"))
+
+    async def _fail(self, call: Call, client: Downstream, error: HTTPError) -> None:
+        """Tell the client; the books are closed before, because its next call may follow at once."""
+        self._books.close(call)
+        await client.fail(error)
 
     async def _reach(self, call: Call, client: Downstream, stack: AsyncExitStack) -> Answer:
         """Wait for the call's turn, and send it; again, if no engine has taken it but one still may."""
@@ -202,15 +237,17 @@ class Relay:
         target = self._x.pool.states[engine_id].target
         row, active = self._x.table.row(call.identity.program_id), self._x.table.call(call.key)
         priority = priority_for(call.body, plugin=target.plugin)
-        salt = None if target.hosted else self._x.tenants.cache_salt(call.tenant, call.body.get("cache_salt"))
-        body = upstream_body(self._api, call.body, call.identity, row, active, plugin=target.plugin, salt=salt)
+        body = upstream_body(self._api, call.body, call.identity, row, active, plugin=target.plugin)
         if target.hosted is not None:
             body = without_vendor_fields(body)
+        else:
+            body = isolate(body, call.tenant, self._x.tenants, plugin=target.plugin)
         try:
             content = json.dumps(body)  # in ASCII: JSON can name half a surrogate pair, UTF-8 cannot
         except RecursionError:
             raise HTTPError(400, "the request body is nested too deeply") from None
-        headers = upstream_headers(call.request.headers.raw, target, call.identity, call.call_id, priority)
+        own = isolate_headers(call.request.headers.raw, call.tenant, plugin=target.plugin)
+        headers = upstream_headers(own, target, call.identity, call.call_id, priority)
         level = self._x.admission.priority(call.key)
         if target.plugin and active.priority != wished_priority(call.request.headers, call.body):
             level = active.priority  # not as early as the client wants it
@@ -219,51 +256,3 @@ class Relay:
             headers = [*(h for h in headers if h[0].lower() != name), (name, str(level).encode())]
         url = engine_url(target, call.request.scope)
         return self._x.pool.client.build_request("POST", url, headers=headers, content=content)
-
-    async def _pass_on(self, call: Call, answer: Answer, client: Downstream) -> None:
-        """Relay status, headers and body, and keep what the engine says the call cost and what it answered.
-
-        The books are closed before the client has the end of the answer: its next call may follow at once.
-        """
-        engine_id = self._x.admission.places[call.key].engine_id
-        headers = client_headers(answer.headers.raw, call.identity, call.call_id, engine_id) + queue_headers(self._x, call)
-        if not answer.headers.get("content-type", "").startswith("text/event-stream"):
-            data = b"".join([chunk async for chunk in chunks(answer)])
-            if answer.status_code < 400:
-                said = parse_json(data)
-                self._books.settle(call, Outcome.FINISHED, "", read_account(said))
-                self._books.note(call, said)
-            else:
-                self._note_refusal(call, answer.status_code)
-            self._books.close(call)
-            await client.finish(answer.status_code, headers, data)
-            return
-        options = call.body.get("stream_options")
-        stream = EventStream(self._api, keep_usage=isinstance(options, dict) and bool(options.get("include_usage")))
-        await client.start(answer.status_code, headers)
-        try:
-            async for chunk in chunks(answer):
-                events = []
-                for event in stream.feed(chunk):
-                    # Clients hang up at the last event, before the engine closes its side.
-                    call.account = stream.account
-                    if stream.begun and call.first_token_s is None:
-                        call.first_token_s = time.monotonic()
-                        self._x.observer.first_token(call, call.first_token_s)
-                    if stream.done:
-                        self._books.settle(call, Outcome.FINISHED, "", stream.account)
-                        self._books.note(call, stream.answer())
-                        self._books.close(call)
-                    events.append(event)
-                await client.write(b"".join(events))  # what came in one piece goes on in one
-            self._books.settle(call, Outcome.FINISHED, "", stream.account)
-        finally:
-            self._books.note(call, stream.answer())
-        self._books.close(call)
-        await client.write(stream.close(), last=True)
-
-    def _note_refusal(self, call: Call, status: int) -> None:
-        """The engine has answered with an error of its own, which is the client's to read."""
-        self._books.settle(call, Outcome.REFUSED, f"the engine answered {status}", Account(service_s=0.0))
-        if status in {429, 503}:
-            self._x.admission.refused(call.key, time.monotonic())

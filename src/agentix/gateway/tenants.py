@@ -98,7 +98,7 @@ class Tenants:
     """All tenants. None: the gateway is open to whoever reaches it, and everybody is the one tenant `""`.
 
     `salt_secret` makes the cache salts; gateways in front of the same engines must have the same one. None: one is made up,
-    and after a restart nothing is found in the engines' prefix caches.
+    and after a restart nothing is found in the engines' prefix caches. Whoever has this object sees what `adopt` changes.
     """
 
     def __init__(self, tenants: tuple[Tenant, ...] = (), salt_secret: str | None = None) -> None:
@@ -107,12 +107,24 @@ class Tenants:
         self._by_name = {t.name: t for t in tenants}
         self._keys = [(digest, t) for t in tenants for digest in t.key_digests]
         self._salt_secret = (salt_secret or secrets.token_hex(32)).encode()
+        self._is_made_up = salt_secret is None
         if len(self._by_name) < len(tenants):
             raise ConfigError(f"tenants' names must differ: {', '.join(t.name for t in tenants)}")
         owners: dict[bytes, str] = {}
         for digest, tenant in self._keys:
             if owners.setdefault(digest, tenant.name) != tenant.name:
                 raise ConfigError(f"tenants {owners[digest]!r} and {tenant.name!r} have the same key")
+
+    def adopt(self, other: Tenants) -> None:
+        """Have the tenants that `other` has, from now on; a salt secret that was made up stays, so that caches do too.
+
+        Raises ConfigError, and changes nothing, if a gateway that asks for keys would be open, or the other way round.
+        """
+        if self.is_open != other.is_open:
+            raise ConfigError("whether there are tenants at all is settled at the start")
+        self._by_name, self._keys = other._by_name, other._keys
+        if not other._is_made_up:
+            self._salt_secret, self._is_made_up = other._salt_secret, False
 
     @property
     def all(self) -> tuple[Tenant, ...]:
@@ -138,13 +150,21 @@ class Tenants:
         Without it one tenant could find out by the time to the first token what another's prompts begin with. A client's own
         salt narrows it further. Raises HTTPError 400 if that is no text.
         """
-        tenant = self._by_name.get(name)
-        if tenant is None:
+        if not name:
             return None
         if own is not None and not (isinstance(own, str) and own):
             raise HTTPError(400, "cache_salt must be a string that is not empty", param="cache_salt")
-        scope = f"group\0{tenant.cache_group}" if tenant.cache_group else f"tenant\0{tenant.name}"
-        message = scope if own is None else f"{scope}\0{own}"
+        return self._digest(name) if own is None else self._digest(name, own)
+
+    def media_id(self, name: str, own: Any) -> str:
+        """A tenant's own name for an image or other media, as engines see it (vLLM's `uuid`): nobody else's stands for it."""
+        return self._digest(name, "uuid", str(own))
+
+    def _digest(self, name: str, *rest: str) -> str:
+        """What stands for words of a tenant's, the same for all of its cache group; of one that is gone, its own."""
+        tenant = self._by_name.get(name)
+        scope = f"group\0{tenant.cache_group}" if tenant is not None and tenant.cache_group else f"tenant\0{name}"
+        message = "\0".join([scope, *rest])
         return hmac.digest(self._salt_secret, message.encode("utf-8", "surrogatepass"), "sha256").hex()
 
 

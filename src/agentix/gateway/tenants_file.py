@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from typing import Any
 from agentix.core.errors import ConfigError
 from agentix.gateway.tenants import MIN_SECRET_CHARS, Budget, Tenant, Tenants, key_digest
 from agentix.wire import KEY_VARIABLE
+
+logger = logging.getLogger(__name__)
 
 SALT_VARIABLE = "AGENTIX_SALT_SECRET"
 _ONLY_TENANT = "default"
@@ -39,6 +42,17 @@ def load_tenants(path: Path | None, environ: Mapping[str, str]) -> Tenants:
         return _read(content, salt_secret, environ)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
+
+
+def reread_tenants(path: Path, environ: Mapping[str, str], adopt: Callable[[Tenants], None]) -> None:
+    """Adopt the tenants that the file has now. One that is broken, or gone, changes nothing; the log says which it was."""
+    try:
+        tenants = load_tenants(path, environ)
+        adopt(tenants)
+    except ConfigError as error:
+        logger.error("the tenants stay as they were: %s", error)
+        return
+    logger.warning("the tenants were read again from %s: %s", path, ", ".join(t.name for t in tenants.all))
 
 
 def _read(content: Mapping[str, Any], salt_secret: str | None, environ: Mapping[str, str]) -> Tenants:

@@ -13,6 +13,7 @@ from agentix.gateway.budgets import Budgets
 from agentix.gateway.concurrency import Concurrency
 from agentix.gateway.engine_queue import EngineQueue, OnDecision
 from agentix.gateway.engines import EnginePool, EngineState
+from agentix.gateway.held import Held
 from agentix.gateway.place import Place, Tier
 
 _CHARGE_S = 0.5
@@ -40,6 +41,7 @@ class Turns:
     ) -> None:
         self.places: dict[str, Place] = {}
         self.queues: dict[str, EngineQueue] = {}
+        self.held = Held(settings.max_queue, settings.max_queue_bytes)
         self._table = table
         self._pool = pool
         self._settings = settings
@@ -53,25 +55,35 @@ class Turns:
         """The queue of an engine."""
         if engine_id not in self.queues:
             state = self._pool.states.get(engine_id)
-            plugin = state is not None and state.target.plugin
-            tier = self._tier(plugin=plugin)
-            at_most = self._settings.max_concurrency or (_PLUGIN_CALLS if tier is Tier.PLUGIN else None)
+            tier = self._tier(state)
             self.queues[engine_id] = EngineQueue(
                 engine_id,
                 self._table,
                 self._settings.scheduler,
                 self._shares,
-                limit=Concurrency(at_most),
+                self.held,
+                state=state,
+                limit=self._limit(tier),
                 tier=tier,
                 weight_of=self._budgets.tenant_weight,
                 on_decision=self._on_decision,
             )
         return self.queues[engine_id]
 
-    def _tier(self, *, plugin: bool) -> Tier:
+    def renew(self, state: EngineState) -> None:
+        """If the engine has taken the place of another one of its id, whose calls still wait, forget what that one could do."""
+        queue = self.queues.get(state.target.engine_id)
+        if queue is not None and queue.state is not state and self._pool.states.get(queue.engine_id) is state:
+            queue.state, queue.tier = state, self._tier(state)
+            queue.limit = self._limit(queue.tier)
+
+    def _tier(self, state: EngineState | None) -> Tier:
         if self._settings.tier != "auto":
             return Tier(int(self._settings.tier))
-        return Tier.PLUGIN if plugin else Tier.ANY
+        return Tier.PLUGIN if state is not None and state.target.plugin else Tier.ANY
+
+    def _limit(self, tier: Tier) -> Concurrency:
+        return Concurrency(self._settings.max_concurrency or (_PLUGIN_CALLS if tier is Tier.PLUGIN else None))
 
     def watched(self) -> Iterable[tuple[str, EngineQueue]]:
         """The engines that may be asked for their load, with their URLs: not those of somebody else's API."""
@@ -105,10 +117,13 @@ class Turns:
         state = self._pool.states.get(queue.engine_id)
         over_budget: set[str] = set()
         queue.blocked = ""
-        while tenants := [t for t in queue.waiting_tenants() if t not in over_budget]:
-            queue.blocked = _full(queue, state)
+        while queue.num_held > queue.num_asleep:
+            queue.blocked = self._full(queue, state)
             if queue.blocked or state is None:
                 return
+            tenants = [t for t in queue.waiting_tenants() if t not in over_budget]
+            if not tenants:
+                break
             tenant = tenants[0] if len(tenants) == 1 else self._shares.turn(tenants, now)
             if self._budgets.hold_until(tenant, "", now) > now:
                 over_budget.add(tenant)
@@ -122,6 +137,7 @@ class Turns:
                 return
             else:
                 queue.start(place, now)
+                queue.probe = place if state.on_trial else None
                 self._budgets.sent(place.key, now)
                 state.limit.sent(place.tokens, now)
         if over_budget:
@@ -150,17 +166,25 @@ class Turns:
         sent_s = self.places[key].sent_s
         return math.inf if sent_s is None else sent_s
 
+    def _full(self, queue: EngineQueue, state: EngineState | None) -> str:
+        """Why the engine gets no call at all now; "": it may get one."""
+        if state is None or not state.takes_calls:
+            return "the engine takes no calls"
+        if not queue.limit.has_room(queue.num_running):
+            return f"limit {math.floor(queue.limit.limit)} in use"
+        if state.on_trial and self._is_in(queue, queue.probe):  # on its way: the breaker has not seen it yet
+            return "one call tries whether the engine is well"
+        return ""
+
+    def _is_in(self, queue: EngineQueue, place: Place | None) -> bool:
+        """Whether a call that was sent to the engine is there, or on its way."""
+        if place is None or place.sent_s is None or place.engine_id != queue.engine_id:
+            return False
+        return self.places.get(place.key) is place
+
     def validate(self) -> None:
         """Check every invariant; raises InvalidTransition with the first that is broken. O(calls²)."""
+        self.held.validate(place for place in self.places.values() if place.sent_s is None)
         self._shares.validate()
         for queue in self.queues.values():
             queue.validate()
-
-
-def _full(queue: EngineQueue, state: EngineState | None) -> str:
-    """Why the engine gets no call at all now; "": it may get one."""
-    if state is None or not state.takes_calls:
-        return "the engine takes no calls"
-    if not queue.limit.has_room(queue.num_running):
-        return f"limit {math.floor(queue.limit.limit)} in use"
-    return ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import httpx2
@@ -84,24 +85,19 @@ def upstream_body(
     call: CallRow,
     *,
     plugin: bool,
-    salt: str | None = None,
 ) -> dict[str, Any]:
     """The client's body, asking for usage in a stream, and for our engines with the program's totals.
 
-    Fields of `vllm_xargs` that vLLM would refuse are flattened. `salt` keeps the prefix caches of tenants apart
-    (`Tenants.cache_salt`). Everything else passes, known or not.
+    Fields of `vllm_xargs` that vLLM would refuse are flattened. Wherever vLLM reads the session from, it is the program's id,
+    or nothing: never what a client has put there. Everything else passes, known or not.
     """
-    changed = dict(body)
-    if "session_id" in changed and not identity.anonymous:
-        changed["session_id"] = engine_session(identity.program_id)  # vLLM prefers it to the header
-    if salt is not None:
-        changed["cache_salt"] = salt
+    changed = _with_session(body, identity)  # vLLM prefers it to the header
     options = changed.get("stream_options")
     if api.asks_for_usage and changed.get("stream") is True and isinstance(options, dict | None):
         changed["stream_options"] = _with_usage(options or {})
     xargs = changed.get("vllm_xargs")
     if isinstance(xargs, dict):
-        changed["vllm_xargs"] = flatten_xargs(xargs)
+        changed["vllm_xargs"] = _with_session(flatten_xargs(xargs), identity)
     if plugin and api.dialect is not Dialect.EMBEDDINGS and isinstance(xargs, dict | None):
         totals = Attained(
             service_s=row.service_s,
@@ -115,6 +111,14 @@ def upstream_body(
         theirs = {k: v for k, v in (changed.get("vllm_xargs") or {}).items() if k not in TOTALS_XARGS}  # they are ours to say
         changed["vllm_xargs"] = {**theirs, **attained_to_xargs(totals), **last}
     return changed
+
+
+def _with_session(fields: Mapping[str, Any], identity: Identity) -> dict[str, Any]:
+    """The fields, with the program's id as `session_id` if they have one; an anonymous call's have none."""
+    if "session_id" not in fields:
+        return dict(fields)
+    session = {} if identity.anonymous else {"session_id": engine_session(identity.program_id)}
+    return {name: value for name, value in fields.items() if name != "session_id"} | session
 
 
 def _with_usage(options: dict[str, Any]) -> dict[str, Any]:
@@ -148,11 +152,17 @@ def engine_url(target: EngineTarget, scope: Scope) -> httpx2.URL:
 
     From the scope: Starlette's request.url begins with the Host header, so that a client could choose the path.
     """
-    query = scope["query_string"].decode("latin-1")
+    query, address = scope["query_string"].decode("latin-1"), target.url + str(scope["path"])
     try:
-        return httpx2.URL(target.url + str(scope["path"]) + (query and f"?{query}"))
+        return httpx2.URL(f"{address}?{query}") if query else _read_url(address)
     except httpx2.InvalidURL as error:
         raise HTTPError(414, f"the path and query are no address for an engine: {error}") from None
+
+
+@lru_cache(maxsize=256)
+def _read_url(address: str) -> httpx2.URL:
+    """The address read, which takes as long as the rest of a request: there are few, engines times APIs."""
+    return httpx2.URL(address)
 
 
 def _end_to_end(headers: RawHeaders, dropped: frozenset[bytes]) -> list[tuple[bytes, bytes]]:

@@ -10,7 +10,10 @@ from agentix.wire import PRIORITY_HEADER
 _MAX_PRIORITY = 2**31
 # Who calls, and in which order it is to be served: said to engines and routers of ours, refused as unknown by hosted APIs.
 _NOT_FOR_HOSTED = frozenset(
-    {"cache_salt", "is_last_step", "nvext", "priority", "program_id", "session_id", "session_params", "vllm_xargs"}
+    {
+        *("cache_salt", "ec_transfer_params", "is_last_step", "kv_transfer_params", "nvext", "priority", "program_id"),
+        *("request_id", "rid", "session_id", "session_params", "vllm_xargs"),
+    }
 )
 
 

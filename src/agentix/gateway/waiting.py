@@ -9,6 +9,7 @@ import anyio
 from agentix.gateway.downstream import Downstream
 from agentix.gateway.errors import HTTPError
 from agentix.gateway.exchange import Call, Exchange
+from agentix.gateway.standing import reason_held, why_held
 from agentix.wire import CALL_HEADER, ENGINE_HEADER, LEVEL_HEADER, PROGRAM_HEADER, QUEUE_MS_HEADER
 
 
@@ -23,10 +24,10 @@ async def wait_for_turn(exchange: Exchange, call: Call, client: Downstream) -> N
     place = admission.places[call.key]
     deadline_s, reason = call.arrived_s + settings.max_hold_s, ""
     while place.sent_s is None and place.turn is not None:
-        now = time.monotonic()
+        now, queue = time.monotonic(), admission.turns.queue(place.engine_id)
         if now >= deadline_s:
-            raise HTTPError.held_too_long(now - call.arrived_s, admission.why_held(place), admission.retry_after_s(place))
-        if (why := admission.reason(place)) != reason:
+            raise HTTPError.held_too_long(now - call.arrived_s, why_held(queue, place), admission.retry_after_s(place))
+        if (why := reason_held(queue, place)) != reason:
             reason = why
             exchange.observer.held(call, reason, now)
         with anyio.move_on_after(min(settings.heartbeat_s, deadline_s - now)):

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 
 from agentix.core.balancers import EngineView
+from agentix.core.capacity import EngineCapacity
 from agentix.core.events import Batch, CallFinished, CallPreempted, CallStarted, Event, Placed, StepCompleted
 from agentix.core.process_table import ProcessTable
 from agentix.core.scheduler import Scheduler
@@ -49,16 +50,19 @@ class ModelledEngine:
     ) -> None:
         self.engine_id = engine_id
         self.config = config
-        self.core = Scheduler(config.scheduler, table, capacity_tokens=config.kv_tokens)
+        num_tokens = config.max_batch_tokens
+        prefill_s = cost.step_s(Step(prefill_tokens=num_tokens, prefill_pairs=causal_pairs(num_tokens)))
+        self._prefill_s_per_token = prefill_s / num_tokens
+        self._capacity = EngineCapacity(
+            kv_tokens=config.kv_tokens, num_slots=config.max_num_seqs, prefill_s_per_token=self._prefill_s_per_token
+        )
+        self.core = Scheduler(config.scheduler, table, capacity=self._capacity)
         self.counts = EngineCounts()
         self.calls: dict[str, SimCall] = {}
         self.memory = Memory(config, self.counts, contents, swap_cost, self.calls)
         self.flight: Flight | None = None
         self._table = table
         self._cost = cost
-        num_tokens = config.max_batch_tokens
-        prefill_s = cost.step_s(Step(prefill_tokens=num_tokens, prefill_pairs=causal_pairs(num_tokens)))
-        self._prefill_s_per_token = prefill_s / num_tokens
         self._call_s: float | None = None
         self._batch = RunningBatch(
             config,

@@ -6,8 +6,9 @@ import colorsys
 import math
 from collections.abc import Mapping
 from html import escape
+from typing import Protocol
 
-from agentix.sim.timeline import CallSpans, Timeline, lanes
+from agentix.sim.timeline import CallSpans, lanes
 
 _LEFT, _PLOT, _RIGHT = 130, 860, 20  # widths in pixels: names, time, margin
 _TOP, _TITLE, _AXIS = 40, 26, 34  # heights: legend, title and axis of a panel
@@ -17,7 +18,19 @@ _CHAR = 7  # about the width of a character of a label
 _TEXT = "#1a1a1a"
 
 
-def gantt_svg(timelines: Mapping[str, Timeline], *, time_unit: str = "s") -> str:
+class Drawable(Protocol):
+    """What can be drawn: a simulation's `Timeline`, or what was seen of real calls."""
+
+    @property
+    def calls(self) -> Mapping[str, CallSpans]:
+        """By any key, in order of arrival."""
+
+    @property
+    def end_s(self) -> float:
+        """Where the time axis ends."""
+
+
+def gantt_svg(timelines: Mapping[str, Drawable], *, time_unit: str = "s") -> str:
     """Timelines by title, as one SVG of stacked panels on one time axis.
 
     A row per program, or several if its calls overlap; a colour per program, the same in every panel; full where a call is
@@ -45,7 +58,7 @@ def gantt_svg(timelines: Mapping[str, Timeline], *, time_unit: str = "s") -> str
 
 
 def _panel(
-    title: str, timeline: Timeline, colours: Mapping[str, str], top: int, scale: float, time_unit: str
+    title: str, timeline: Drawable, colours: Mapping[str, str], top: int, scale: float, time_unit: str
 ) -> tuple[list[str], int]:
     """One run, and where the next panel begins."""
     programs: dict[str, list[CallSpans]] = {}

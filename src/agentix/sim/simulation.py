@@ -126,7 +126,11 @@ class Simulation:
             return
         self._num_places -= 1
         run = self._runs[event.index]
-        self.table.apply(ProgramStarted(now=self.now, program_id=run.program_id, total_work_s=run.work_s(self._cost)))
+        self.table.apply(
+            ProgramStarted(
+                now=self.now, program_id=run.program_id, total_work_s=run.work_s(self._cost), program_class=run.program.workload
+            )
+        )
         for call in run.program.calls:
             if not call.parents:
                 self._call_is_ready(CallIsReady(event.index, call.call_id))

@@ -143,17 +143,31 @@ class Feed:
     async def _ask(self, method: str, path: str, **options: Any) -> Any:
         try:
             response = await self._client.request(method, path, **options)
-            answer = response.json()
         except httpx2.HTTPError as error:
-            raise GatewayFault(f"{self._client.base_url} does not answer: {error or type(error).__name__}") from None
-        except ValueError:
-            raise GatewayFault(f"{self._client.base_url} is no Agentix gateway: {path} gave {response.status_code}") from None
-        if response.status_code == 401:
-            raise GatewayFault("the gateway asks for a key, or this one is wrong: set AGENTIX_API_KEY")
-        if response.is_error and path != "/health":  # which is 503 when no engine is left, and still tells
-            message = answer.get("error", {}).get("message") if isinstance(answer, dict) else None
-            raise GatewayFault(message or f"the gateway answered {response.status_code} to {path}")
-        return answer
+            raise unreachable(self._client.base_url, error) from None
+        return read_answer(response)
+
+
+def unreachable(gateway: object, error: Exception) -> GatewayFault:
+    """Nothing answers at this address."""
+    return GatewayFault(f"{gateway} does not answer: {str(error) or type(error).__name__}")
+
+
+def read_answer(response: httpx2.Response) -> Any:
+    """What a gateway answers. Raises GatewayFault for what it refuses, and for what no gateway would answer."""
+    path = response.url.path
+    try:
+        answer = response.json()
+    except ValueError:
+        root = str(response.url).partition(path)[0] if path else response.url
+        raise GatewayFault(f"{root} is no Agentix gateway: {path} gave {response.status_code}") from None
+    if response.status_code == 401:
+        raise GatewayFault("the gateway asks for a key, or this one is wrong: set AGENTIX_API_KEY")
+    if response.is_error and path != "/health":  # which is 503 when no engine is left, and still tells
+        problem = answer.get("error") if isinstance(answer, dict) else None
+        message = problem.get("message") if isinstance(problem, dict) else None
+        raise GatewayFault(message or f"the gateway answered {response.status_code} to {path}")
+    return answer
 
 
 def _text(program: Program) -> str:

@@ -42,9 +42,7 @@ def program_parts(program: Program) -> dict[str, CallParts]:
     texts: Mapping[str, Parts] = text_parts(program) if program.has_text else {}
     parts: dict[str, CallParts] = {}
     for call in program.calls:
-        prompt = _fitted(
-            _prompt(program, call, texts, parts), call.prompt_tokens, f"{program.program_id}/{call.call_id}:prompt"
-        )
+        prompt = fitted(_prompt(program, call, texts, parts), call.prompt_tokens, f"{program.program_id}/{call.call_id}:prompt")
         parts[call.call_id] = CallParts(prompt, answer_part(program, call))
     return parts
 
@@ -91,7 +89,7 @@ def _prompt(program: Program, call: Call, texts: Mapping[str, Parts], earlier: M
     return ()
 
 
-def _fitted(parts: Parts, prompt_tokens: int, own_name: str) -> Parts:
+def fitted(parts: Parts, prompt_tokens: int, own_name: str) -> Parts:
     """`parts` cut to `prompt_tokens`; what is missing becomes a segment of the call's own."""
     kept = cut(parts, prompt_tokens)
     missing = prompt_tokens - sum(length for _, length in kept)

@@ -8,10 +8,10 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import anyio.to_thread
 import pytest
 
 import agentix
-from agentix.client.dag import MAX_PARENTS, Dag
 
 
 class Calls:
@@ -228,39 +228,40 @@ def test_uvloop_forks_too(calls: Calls) -> None:
     assert calls.parents == {"a": set(), "b": set(), "last": {"a", "b"}}
 
 
-def test_so_many_parents_that_no_server_would_take_them_are_cut_to_the_latest() -> None:
-    dag = Dag()
-    for _ in range(MAX_PARENTS + 2):
-        fork = dag.fork(dag.first)
-        dag.finish(fork, dag.begin(fork))
-        fork.is_over = bool  # over only when all have been forked, so that none goes on from another
-    for child in dag.first.children:
-        child.is_over = lambda: True
-    call = dag.begin(dag.first)
-    assert call.parents == tuple(str(n) for n in range(3, MAX_PARENTS + 3))
-    dag.finish(dag.first, call)
-    assert dag.begin(dag.first).parents == ("1", "2", call.call_id)  # the others come later: nothing is lost
+async def test_a_task_in_a_context_of_its_own_forks_and_the_context_comes_back_as_it_was(calls: Calls) -> None:
+    """LangChain runs its steps so, LangGraph its nodes."""
+    loop = asyncio.get_running_loop()
+    async with agentix.program("p"):
+        calls.call("first")
+        contexts = [contextvars.copy_context() for _ in "ab"]
+        before = [dict(c) for c in contexts]
+        both = [loop.create_task(calls.acall(f"{n}1", f"{n}2"), context=c) for n, c in zip("ab", contexts, strict=True)]
+        await asyncio.gather(*both)
+        assert [dict(c) for c in contexts] == before
+        await loop.create_task(calls.acall("again"), context=contexts[0])
+        calls.call("last")
+    assert calls.parents == {
+        "first": set(), "a1": {"first"}, "b1": {"first"}, "a2": {"a1"}, "b2": {"b1"}, "again": {"a2", "b2"}, "last": {"again"}
+    }  # fmt: skip
 
 
-def test_what_is_over_is_not_kept() -> None:
-    dag = Dag()
-    for _ in range(3):
-        quiet, busy = dag.fork(dag.first), dag.fork(dag.first)
-        dag.finish(busy, dag.begin(busy))
-        quiet.is_over = busy.is_over = lambda: True
-        assert dag.first.children == [busy]
-    dag.begin(dag.first)
-    assert dag.first.children == []
+async def test_a_context_in_which_somebody_runs_is_left_to_them(calls: Calls) -> None:
+    with agentix.program("p"):
+        context = contextvars.copy_context()
+
+        def start() -> asyncio.Task[None]:
+            return asyncio.get_running_loop().create_task(calls.acall("a"), context=context)
+
+        await context.run(start)
+        calls.call("last")
+    assert calls.parents == {"a": set(), "last": {"a"}}
 
 
-def test_a_fork_that_ends_before_its_own_forks_have_called_neither_loses_them_nor_what_it_began_with() -> None:
-    dag = Dag()
-    dag.finish(dag.first, dag.begin(dag.first))
-    middle = dag.fork(dag.first)
-    early, late = dag.fork(middle), dag.fork(middle)
-    dag.finish(early, dag.begin(early))
-    middle.is_over = lambda: True
-    assert dag.begin(dag.first).parents == ("1",)  # `early` still runs: nothing has come after the first call yet
-    dag.finish(late, dag.begin(late))  # its first call, after the one between has joined
-    early.is_over = late.is_over = lambda: True
-    assert dag.begin(dag.first).parents == ("2", "4")
+async def test_a_pool_whose_threads_run_in_copies_of_contexts_is_no_fork(calls: Calls) -> None:
+    """anyio's threads outlive the work for which they were started."""
+    async with agentix.program("p"):
+        for name in "abc":
+            await anyio.to_thread.run_sync(calls.call, name)
+        calls.call("last")
+    assert calls.parents == {"a": set(), "b": {"a"}, "c": {"b"}, "last": {"c"}}
+    assert set(calls.threads.values()) == {"main"}

@@ -165,13 +165,6 @@ def test_only_private_hosts_or_those_that_are_named_get_headers(
     assert bool(server.seen[0]) == annotated
 
 
-def test_a_server_that_is_no_gateway_is_not_told_of_the_end(told: list[Any]) -> None:
-    with agentix.program("p"), Server().client("http://plain/v1") as client:
-        assert chat(client) == "hello"
-    settle()
-    assert [method for method, *_ in told] == ["POST"]
-
-
 def test_a_program_without_calls_tells_nobody_and_one_that_fails_is_ended(told: list[Any]) -> None:
     with agentix.program("quiet"):
         pass

@@ -7,82 +7,16 @@ import math
 from dataclasses import replace
 from typing import Any
 
-import httpx2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agentix.core import ConfigError, ProcessTable, Scheduler, SchedulerConfig
-from agentix.core.events import (
-    CallAborted,
-    CallArrived,
-    CallFinished,
-    Event,
-    Placed,
-    ProgramStarted,
-    from_record,
-    log_line,
-)
-from agentix.gateway.admission import Admission
+from agentix.core.events import CallAborted, CallFinished, ProgramStarted, from_record
 from agentix.gateway.admission_settings import AdmissionSettings
-from agentix.gateway.budgets import Budgets
-from agentix.gateway.config import EngineTarget
-from agentix.gateway.engines import EnginePool
 from agentix.gateway.errors import HTTPError
-from agentix.gateway.tenants import Budget, Tenant
-
-SCHEDULER = SchedulerConfig(quanta_s=(1.0, 2.0), starvation_ratio=None)
-
-
-def tenant(name: str, **fields: Any) -> Tenant:
-    return Tenant(name=name, key_digests=(name.encode(),), **fields)
-
-
-class Gateway:
-    """An admission before engines e0, e1, … that do nothing; `log` has every decision."""
-
-    def __init__(
-        self, num_engines: int = 1, *, tenants: tuple[Tenant, ...] = (), plugin: bool = False, **settings: Any
-    ) -> None:
-        targets = tuple(EngineTarget(engine_id=f"e{n}", url=f"http://e{n}", plugin=plugin) for n in range(num_engines))
-        self.now = 0.0
-        self.table = ProcessTable()
-        self.pool = EnginePool(targets, httpx2.AsyncClient(), 1.0)
-        self.log: list[tuple[str, str]] = []
-        self.admission = Admission(
-            self.table,
-            self.pool,
-            AdmissionSettings(**{"scheduler": SCHEDULER, **settings}),
-            Budgets(tenants),
-            on_decision=self.decided,
-            clock=lambda: self.now,
-        )
-
-    def decided(self, queue: str, event: Event, placed: list[Placed]) -> None:
-        self.log.append((queue, log_line(event, placed)))
-
-    def arrive(self, call_id: str, now: float = 0.0, *, engine_id: str = "e0", tenant: str = "", **fields: Any) -> str:
-        """A call of the program that its first letter names."""
-        event = CallArrived(now=now, call_id=call_id, program_id=call_id[0], engine_id=engine_id, **fields)
-        return self.admission.arrive(event, tenant=tenant, engine_ids=(engine_id,)).key
-
-    def finish(self, call_id: str, now: float, service_s: float = 0.0) -> None:
-        self.admission.over(CallFinished(now=now, call_id=call_id, service_s=service_s, waiting_s=0.0))
-        self.admission.validate()
-
-    @property
-    def sent(self) -> list[str]:
-        return [p.key for p in self.admission.places.values() if p.sent_s is not None]
-
-    @property
-    def held(self) -> list[str]:
-        return [p.key for p in self.admission.places.values() if p.sent_s is None]
-
-    def had(self, **service_s: float) -> None:
-        """Programs that have had so much."""
-        for program_id, had_s in service_s.items():
-            self.table.apply(CallArrived(now=0.0, call_id=f"{program_id}/before", program_id=program_id))
-            self.table.apply(CallFinished(now=0.0, call_id=f"{program_id}/before", service_s=had_s, waiting_s=0.0))
+from agentix.gateway.tenants import Budget
+from held_calls import SCHEDULER, Gateway, tenant
 
 
 def test_calls_are_held_up_to_the_limit_and_go_in_program_order() -> None:
@@ -269,6 +203,7 @@ def test_when_to_try_again_follows_from_the_queue() -> None:
         ({"tier": "3"}, "tier must be one of auto, 0, 1, 2, not '3'"),
         ({"max_concurrency": 0}, "max_concurrency must be at least 1, not 0"),
         ({"max_queue": -1}, "max_queue must be 0 or more"),
+        ({"max_queue_bytes": -1}, "max_queue_bytes must be 0 or more, not -1"),
         ({"max_hold_s": 0.0}, "max_hold_s must be a positive number"),
         ({"heartbeat_s": math.inf}, "heartbeat_s must be a positive number"),
         ({"scheduler": SchedulerConfig(policy="srpt")}, "knowledge of the future"),

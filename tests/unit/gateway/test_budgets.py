@@ -177,6 +177,57 @@ def test_the_accounts_of_programs_are_forgotten_once_they_are_as_good_as_new() -
     assert scoped("t", "waits") in gateway.budgets._programs
 
 
+def test_a_call_for_several_answers_is_several_calls() -> None:
+    gateway = Gateway(budgets(calls_per_minute=10, concurrent_calls=4, service_s_per_hour=100.0, max_hold_s=3600.0))
+    b = gateway.budgets
+    with pytest.raises(HTTPError, match="tenant 't' may have 4 answers at a time; the call asks for 5") as caught:
+        b.check("t", P, 0.0, num_calls=5)
+    assert (caught.value.status, caught.value.param) == (400, "n")
+    b.arrived("many", "t", P, 10, 0.0, num_calls=4)
+    b.sent("many", 0.0)
+    assert b.hold_until("t", P, 0.0) == math.inf
+    b.over("many", service_s=20.0, tokens=None, now=20.0)
+    assert b.check("t", P, 20.0) == 1  # 80 of 100 s: 20 s for each answer; 4 of 10 calls, of which 20 / 6 are back
+    b.arrived("waits", "t", P, 10, 20.0, num_calls=4)
+    assert b._accounts["t"].num_waiting == 4
+    b.sent("waits", 20.0)
+    b.put_back("waits", 20.0)
+    assert (b._accounts["t"].num_waiting, b._accounts["t"].num_running) == (4, 0)
+    b.over("waits", service_s=0.0, tokens=None, now=20.0)
+    assert (b._accounts["t"].num_waiting, b._accounts["t"].num_running) == (0, 0)
+
+
+def tenant(name: str, budget: Budget, program_budget: Budget | None = None) -> Tenant:
+    return Tenant(name=name, key_digests=(b"k",), budget=budget, program_budget=program_budget or Budget(), weight=3.0)
+
+
+def test_of_a_limit_that_changes_the_same_share_is_used_up() -> None:
+    gateway = Gateway(budgets(Budget(calls_per_minute=2, max_hold_s=0.0), calls_per_minute=10, tokens_per_minute=100))
+    b = gateway.budgets
+    running = gateway.send(0.0, tokens=20)  # half of its program's calls, a tenth of the tenant's, a fifth of its tokens
+    b.adopt((tenant("t", Budget(calls_per_minute=100, concurrent_calls=1), Budget(calls_per_minute=4, max_hold_s=0.0)),))
+    account, program = b._accounts["t"], b._programs[P]
+    assert (account.share(0.0), program.share(0.0)) == (0.1, 0.5)
+    assert b.hold_until("t", Q, 0.0) == math.inf  # the one under way counts for the new limit too
+    assert b.tenant_weight("t") == 3.0
+    b.over(running, service_s=1.0, tokens=None, now=0.0)
+    assert b.hold_until("t", Q, 0.0) == 0.0
+    b.adopt((tenant("u", Budget(calls_per_minute=1)),))
+    assert (b.is_limited("t"), b.is_limited("u")) == (False, True)
+    assert b.check("t", P, 0.0) == 0
+    assert b._programs == {}
+
+
+def test_calls_of_a_tenant_that_is_gone_end_without_ado() -> None:
+    gateway = Gateway(budgets(Budget(concurrent_calls=1), concurrent_calls=1))
+    running, waits = gateway.send(0.0), gateway.arrive(0.0)
+    gateway.budgets.adopt((tenant("u", Budget()),))
+    gateway.budgets.sent(waits, 1.0)
+    for key in (running, waits):
+        gateway.budgets.over(key, service_s=1.0, tokens=5, now=2.0)
+    assert gateway.budgets._uses == {}
+
+
 def test_being_told_twice_changes_nothing() -> None:
     gateway = Gateway(budgets(calls_per_minute=2))
     key = gateway.send(0.0)

@@ -30,6 +30,11 @@ vllm:num_requests_waiting_by_reason{engine="0",reason="capacity"} 9.0
         (b"llamacpp:requests_processing 4\n", EngineLoad(4, 0)),
         (b"python_info 1\n", None),
         (b"vllm:num_requests_running 1.e.2\n", None),
+        (b"vllm:num_requests_running 1e999\n", None),
+        (b"vllm:num_requests_running NaN\n", None),
+        (b"vllm:num_requests_running 3\nvllm:num_requests_waiting +Inf\n", None),
+        (b"vllm:num_requests_running -1\n", None),
+        (b'vllm:num_requests_running{a="b"} 3.0 1700000000000\n', EngineLoad(3, 0)),  # with a moment, as the format allows
         (b"", None),
     ],
 )

@@ -8,6 +8,7 @@ import pytest
 
 from agentix.core import ProcessTable
 from agentix.core.events import Attained, CallArrived, CallFinished
+from agentix.gateway.identity import scoped, split_scoped
 from agentix.gateway.lifetimes import Lifetimes
 
 
@@ -130,3 +131,21 @@ def test_the_last_row_of_every_program_is_told_once() -> None:
     clock.call("idle")  # it comes back, as a program with calls of its own to count
     clock.lifetimes.end("idle", clock.now)
     assert rows[2:] == [("idle", 1)]
+
+
+def test_each_tenant_has_so_many_idle_programs_and_the_longest_idle_go_first() -> None:
+    clock = Clock(max_idle=3)
+    for name in "abc":
+        clock.call(scoped("t", name))
+    clock.call(scoped("u", "a"))
+    clock.call(scoped("t", "a"))  # is used again
+    clock.lifetimes.resume(scoped("t", "c"), clock.now)  # is in use
+    for name in "de":
+        clock.call(scoped("t", name))
+    left = [(tenant, name) for tenant, name in map(split_scoped, clock.table.rows)]
+    assert left == [("t", "a"), ("t", "c"), ("u", "a"), ("t", "d"), ("t", "e")]
+    assert clock.call(scoped("t", "b")) == Attained(service_s=0.75, waiting_s=0.25, critical_path_s=0.75)  # it goes on
+    for name in "ade":
+        clock.lifetimes.end(scoped("t", name), clock.now)
+    clock.lifetimes.end(scoped("u", "a"), clock.now)
+    assert list(clock.lifetimes._idle_of) == ["t"]

@@ -18,7 +18,7 @@ from agentix.core import ConfigError
 from agentix.gateway.errors import HTTPError
 from agentix.gateway.identity import engine_session, scoped, split_scoped
 from agentix.gateway.tenants import Budget, Tenant, Tenants, key_digest, presented_keys
-from agentix.gateway.tenants_file import load_tenants
+from agentix.gateway.tenants_file import load_tenants, reread_tenants
 
 SECRET = "s" * 32
 KEYS = {name: f"agx-{name}" + "0123456789" * 4 for name in ("a", "b", "c")}
@@ -152,6 +152,54 @@ def test_one_key_in_the_environment_is_an_admin() -> None:
     assert load_tenants(None, {}).is_open
     with pytest.raises(ConfigError, match="the key in AGENTIX_API_KEY is too short: 5 characters; 32 or more are needed"):
         load_tenants(None, {"AGENTIX_API_KEY": "short"})
+
+
+def test_a_file_that_has_changed_is_adopted_and_a_broken_one_changes_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "tenants.toml"
+
+    def write(name: str, key: str, more: str = "") -> None:
+        path.write_text(f'[tenant.{name}]\nkeys_sha256 = ["{hashlib.sha256(key.encode()).hexdigest()}"]\n{more}')
+
+    write("a", KEYS["a"])
+    tenants = load_tenants(path, {})
+    salt = tenants.cache_salt("a", None)
+    write("a", KEYS["b"], "weight = 2")
+    reread_tenants(path, {}, tenants.adopt)
+    assert (tenants.find(KEYS["a"]), tenants.find(KEYS["b"])) == (None, tenant("a", KEYS["b"], weight=2))
+    assert tenants.cache_salt("a", None) == salt  # that was made up, and stays
+    assert f"the tenants were read again from {path}: a" in caplog.text
+    for broken in ("[tenant", "", "[tenant.a]\nweight = 3"):
+        path.write_text(broken)
+        reread_tenants(path, {}, tenants.adopt)
+        assert tenants.all == (tenant("a", KEYS["b"], weight=2),)
+    path.unlink()
+    reread_tenants(path, {}, tenants.adopt)
+    assert tenants.all == (tenant("a", KEYS["b"], weight=2),)
+    errors = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert len(errors) == 4
+    assert all(error.startswith("the tenants stay as they were: ") for error in errors)
+    write("b", KEYS["b"])
+    reread_tenants(path, {"AGENTIX_SALT_SECRET": SECRET}, tenants.adopt)
+    assert tenants.cache_salt("b", None) == Tenants(tenants.all, SECRET).cache_salt("b", None)
+    assert tenants.cache_salt("a", None) not in {None, salt, tenants.cache_salt("b", None)}  # of a call that is still held
+
+
+def test_a_gateway_that_asks_for_keys_does_not_become_open() -> None:
+    tenants = Tenants((tenant("a"),))
+    with pytest.raises(ConfigError, match="settled at the start"):
+        tenants.adopt(Tenants())
+    assert tenants.all == (tenant("a"),)
+    with pytest.raises(ConfigError, match="settled at the start"):
+        Tenants().adopt(tenants)
+
+
+def test_names_of_media_are_apart_as_salts_are() -> None:
+    tenants = Tenants((tenant("a"), tenant("b", cache_group="g"), tenant("c", cache_group="g")), SECRET)
+    assert len({tenants.media_id(name, own) for name in "abc" for own in ("x", "y")}) == 4
+    assert tenants.media_id("b", "x") == tenants.media_id("c", "x")
+    assert tenants.media_id("a", 5) == tenants.media_id("a", "5")  # vLLM makes a text of it
 
 
 DIGEST = f'keys_sha256 = ["{"0" * 64}"]'

@@ -54,11 +54,11 @@ class ProgramAffinity(LoadBalancer):
         if row is None or home is None:
             return Route(engine_ids=ranked, pin=True, reason="least used, now home")
         tokens = row.context_tokens if prompt_tokens is None else prompt_tokens
-        better = self._better(home, tokens, len(row.calls), engines) if is_weighed and tokens else None
+        better = self._better(home, tokens, row.num_active, engines) if is_weighed and tokens else None
         if better is None:
             return Route(engine_ids=_first(home.engine_id, ranked), pin=True, reason="home")
         engine_id, why = better
-        return Route(engine_ids=_first(engine_id, ranked), pin=not row.calls, reason=why)
+        return Route(engine_ids=_first(engine_id, ranked), pin=not row.num_active, reason=why)
 
     def _better(
         self, home: EngineView, prompt_tokens: int, num_threads: int, engines: Sequence[EngineView]

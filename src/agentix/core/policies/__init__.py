@@ -7,6 +7,7 @@ from agentix.core.errors import ConfigError
 from agentix.core.policies.atlas import ATLAS, ExactATLAS
 from agentix.core.policies.base import MultiLevelPolicy, SchedulingPolicy
 from agentix.core.policies.fcfs import FCFS
+from agentix.core.policies.gittins import Gittins
 from agentix.core.policies.las import LAS
 from agentix.core.policies.mlfq import MLFQ
 from agentix.core.policies.pause_resume import PauseResume
@@ -24,9 +25,11 @@ POLICIES.register("plas", PLAS)
 POLICIES.register("atlas", ATLAS)
 POLICIES.register("atlas_exact", ExactATLAS)
 POLICIES.register("srpt", SRPT)
+POLICIES.register("gittins", Gittins)
 POLICIES.register("las", LAS)
 POLICIES.register("program_fcfs", ProgramFCFS)
 POLICIES.register("pause_resume", PauseResume)
+POLICIES.register("default", Gittins)  # what we recommend, whatever it is called
 
 
 def make_policy(config: SchedulerConfig) -> SchedulingPolicy:

@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
 
+from agentix.core.capacity import EngineCapacity
 from agentix.core.config import SchedulerConfig
 from agentix.core.program import CallRow, ProgramRow
 
@@ -61,9 +62,13 @@ class SchedulingPolicy:
         """
         return [self.rank(call, row, now) for call, row in calls]
 
-    def after_quantum(self, level: int) -> int:
+    def after_quantum(self, level: int, call: CallRow, row: ProgramRow, now: float) -> int:
         """The level at which a call re-enters, at the tail, when it has used up its quantum at `level`."""
         return level
+
+    def starvation_ratio(self, config: SchedulerConfig) -> float | None:
+        """β: a waiting call moves to the first level once waiting is so many times service; None: never."""
+        return config.starvation_ratio
 
     def retention_s(self, row: ProgramRow, now: float) -> float:
         """For how long an engine keeps the KV of the program's call that has just ended for the program's next call.
@@ -73,15 +78,17 @@ class SchedulingPolicy:
         del row, now
         return 0.0
 
-    def held_back(self, rows: Sequence[ProgramRow], held: frozenset[str], capacity_tokens: int, now: float) -> frozenset[str]:
+    def held_back(
+        self, rows: Sequence[ProgramRow], held: frozenset[str], capacity: EngineCapacity, now: float
+    ) -> frozenset[str]:
         """The programs none of whose waiting calls may start now; those that run go on.
 
-        Asked before each batch choice of an engine that holds `capacity_tokens` of KV. `rows` are the programs whose
+        Asked before each batch choice of an engine of that capacity. `rows` are the programs whose
         latest call came to that engine, with or without an active call, in the order in which they came; `held` is what
         the last answer was. The same question asked twice must have the same answer, and an engine may take an answer
         to hold until a call arrives or ends.
         """
-        del rows, held, capacity_tokens, now
+        del rows, held, capacity, now
         return frozenset()
 
 
@@ -106,6 +113,6 @@ class MultiLevelPolicy(SchedulingPolicy):
         attained_s = self.attained_s(call, row) / self._weights.get(row.program_class, 1.0) / row.weight
         return bisect_right(self._bounds_s, attained_s + TOLERANCE_S)
 
-    def after_quantum(self, level: int) -> int:
+    def after_quantum(self, level: int, call: CallRow, row: ProgramRow, now: float) -> int:
         """One level down."""
         return level + 1

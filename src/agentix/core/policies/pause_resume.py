@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from agentix.core.capacity import EngineCapacity
 from agentix.core.policies.base import SchedulingPolicy
 from agentix.core.program import ProgramRow
 
@@ -28,13 +29,15 @@ class PauseResume(SchedulingPolicy):
     preempts = False
     holds_programs = True
 
-    def held_back(self, rows: Sequence[ProgramRow], held: frozenset[str], capacity_tokens: int, now: float) -> frozenset[str]:
+    def held_back(
+        self, rows: Sequence[ProgramRow], held: frozenset[str], capacity: EngineCapacity, now: float
+    ) -> frozenset[str]:
         """The programs that stay paused, or become so. O(programs · log programs)."""
         overdue = [row for row in rows if _is_overdue(row, now)]
         others = [row for row in rows if not _is_overdue(row, now)]
         paused = [row for row in others if row.program_id in held or _is_new(row)]
         active = [row for row in others if row.program_id not in held and not _is_new(row)]
-        room_tokens = capacity_tokens - sum(_need_tokens(row) for row in (*overdue, *active))
+        room_tokens = capacity.kv_tokens - sum(_need_tokens(row) for row in (*overdue, *active))
         for row in sorted(active, key=lambda row: (bool(row.calls), _need_tokens(row))):
             if room_tokens >= 0:
                 break

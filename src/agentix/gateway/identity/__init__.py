@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agentix.gateway.identity.conventions import check_id, read_claim
 from agentix.gateway.identity.lineage import Lineage, Trail, make_trail
-from agentix.gateway.identity.scoped import engine_session, scoped, split_scoped
+from agentix.gateway.identity.scoped import engine_session, is_anonymous, scoped, split_scoped
 from agentix.gateway.identity.sessions import Identity, Sessions
 from agentix.gateway.identity.turns import Turn, read_answers, read_prompt
 
@@ -16,6 +16,7 @@ __all__ = [
     "Turn",
     "check_id",
     "engine_session",
+    "is_anonymous",
     "make_trail",
     "read_answers",
     "read_claim",

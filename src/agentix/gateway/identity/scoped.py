@@ -8,6 +8,8 @@ from __future__ import annotations
 
 _SEPARATOR = "\x1f"  # "unit separator": not printable, so that no client's id has it (`is_id`)
 
+ANONYMOUS = "anonymous-"  # the ids of programs that nobody has named begin with it
+
 
 def scoped(tenant: str, program_id: str) -> str:
     """The id by which the gateway knows a tenant's program."""
@@ -18,6 +20,11 @@ def split_scoped(scoped_id: str) -> tuple[str, str]:
     """The inverse: the tenant, and the id as the client knows it."""
     tenant, _, program_id = scoped_id.rpartition(_SEPARATOR)
     return tenant, program_id
+
+
+def is_anonymous(scoped_id: str) -> bool:
+    """Whether it is a program that nobody has named, so that nobody can name it at another gateway either."""
+    return split_scoped(scoped_id)[1].startswith(ANONYMOUS)
 
 
 def engine_session(scoped_id: str) -> str:

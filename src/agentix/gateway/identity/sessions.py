@@ -11,7 +11,7 @@ from typing import Any
 from agentix.gateway.identity.conventions import Claim
 from agentix.gateway.identity.lineage import Lineage, Match, Trail
 from agentix.gateway.identity.recent import Recent
-from agentix.gateway.identity.scoped import scoped, split_scoped
+from agentix.gateway.identity.scoped import ANONYMOUS, scoped, split_scoped
 from agentix.gateway.identity.turns import Turn
 
 _MAX_PARENTS = 64
@@ -94,7 +94,7 @@ class Sessions:
             match = self._continued(trail, claim, program_id)
         else:
             match = self._continued(trail, claim, None)
-            program_id = match.program_id if match else scoped(trail.tenant, claim.session_id or f"anonymous-{call_id}")
+            program_id = match.program_id if match else scoped(trail.tenant, claim.session_id or f"{ANONYMOUS}{call_id}")
         named = thread_id is not None
         if thread_id is None:
             thread_id = match.thread_id if match else ""

@@ -1,0 +1,1 @@
+"""What the default policy gains and loses, on many traces and loads, in the simulator."""

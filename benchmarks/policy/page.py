@@ -1,0 +1,101 @@
+"""The page: every cell, and what the marks say of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from benchmarks.policy.cell import DEVICE, KV_TOKENS, MODEL, NUM_SLOTS
+
+_METRICS = {
+    "mean JCT": "jct_s",
+    "P99 JCT": "jct_p99_s",
+    "token latency": "token_latency_s",
+    "makespan": "makespan_s",
+}
+
+
+def write_page(path: Path, document: dict[str, Any]) -> None:
+    """Write the page from the numbers alone."""
+    runs = _by_place(document["runs"])
+    path.write_text("\n\n".join([_introduction(document), _summary(runs), *_tables(runs)]) + "\n", encoding="utf-8")
+
+
+Places = dict[tuple[str, str, str, float], dict[str, dict[str, float]]]
+
+
+def _by_place(runs: dict[str, Any]) -> Places:
+    """Results by (trace, arrivals, seed, load) and then by policy."""
+    places: Places = {}
+    for key, result in runs.items():
+        trace, arrivals, seed, load, policy = key.split(" ")
+        places.setdefault((trace, arrivals, seed, float(load)), {})[_label(policy)] = result
+    return {place: results for place, results in sorted(places.items()) if "fcfs" in results and "default" in results}
+
+
+def _label(policy: str) -> str:
+    return "srpt, resident" if ":" in policy else policy
+
+
+def _introduction(document: dict[str, Any]) -> str:
+    saturation = ", ".join(f"{trace} {rate:.2g}" for trace, rate in sorted(document["saturation_per_s"].items()))
+    return f"""# The default policy against the others
+
+Simulated: {MODEL} on {DEVICE} by roofline, {NUM_SLOTS} slots, {KV_TOKENS:,} tokens of KV, recorded programs.
+`python -m benchmarks.policy --scale {document["scale"]:g}` writes this page from [policy.json](policy.json). What the policies
+do is in [policies.md](../policies.md). `srpt` and `srpt, resident` (the default policy with the true remaining work) know the
+future: bounds. `fcfs`, the paper's policies and those of other systems run as published, `default` with the rules that
+engines have on.
+
+Load 1 is the rate at which programs take 2.5 times as long as alone under `fcfs` (seed 0, Poisson). In programs per
+second: {saturation}."""
+
+
+def _summary(places: Places) -> str:
+    lines = [
+        "## At a glance",
+        "",
+        "Ratios to `fcfs` in the same cell, smaller is better: median over cells (best … worst).",
+        "",
+    ]
+    lines += ["| | " + " | ".join(_METRICS) + " |", "|---|" + "---|" * len(_METRICS)]
+    groups = {
+        "below saturation (0.7, 0.9)": lambda load: load < 1,
+        "above (1.1, 1.5)": lambda load: load > 1,
+    }
+    for name, belongs in groups.items():
+        for policy in ("default", "plas"):
+            cells = [results for (*_, load), results in places.items() if belongs(load) and policy in results]
+            row = [_spread([r[policy][m] / r["fcfs"][m] for r in cells]) for m in _METRICS.values()]
+            lines.append(f"| `{policy}`, {name} | " + " | ".join(row) + " |")
+    return "\n".join(lines)
+
+
+def _spread(ratios: list[float]) -> str:
+    ordered = sorted(ratios)
+    if not ordered:
+        return "–"
+    return f"{ordered[len(ordered) // 2]:.2f} ({ordered[0]:.2f} … {ordered[-1]:.2f})"
+
+
+def _tables(places: Places) -> list[str]:
+    tables = []
+    for trace in sorted({trace for trace, *_ in places}):
+        lines = [f"## {trace}", "", "Mean JCT s / P99 JCT s / token latency s / makespan s / prefix hit rate.", ""]
+        mine = {place: results for place, results in places.items() if place[0] == trace}
+        policies = list(dict.fromkeys(policy for results in mine.values() for policy in results))
+        lines += ["| arrivals, seed, load | " + " | ".join(policies) + " |", "|---|" + "---|" * len(policies)]
+        for (_, arrivals, seed, load), results in mine.items():
+            row = [_cell(results.get(policy)) for policy in policies]
+            lines.append(f"| {arrivals} {seed}, {load:g} | " + " | ".join(row) + " |")
+        tables.append("\n".join(lines))
+    return tables
+
+
+def _cell(result: dict[str, float] | None) -> str:
+    if result is None:
+        return "–"
+    return (
+        f"{result['jct_s']:.1f} / {result['jct_p99_s']:.0f} / {result['token_latency_s']:.3f} / {result['makespan_s']:.0f}"
+        f" / {result['hit_rate']:.2f}"
+    )

@@ -1,0 +1,1 @@
+"""Many machines: what several gateways share, and engines on a Ray cluster."""

@@ -1,0 +1,116 @@
+"""What programs of a class turned out to need, and what that says of one that is under way."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+MIN_TOTALS = 8
+MAX_TOTALS = 512
+MAX_CLASSES = 1024
+_NUM_POINTS = 40
+_NEW_PER_LOOK = 16  # what is known is worked out anew once one in so many totals is new
+
+
+@dataclass(slots=True)
+class ServiceHistory:
+    """Total attained service of the last programs of one kind that are over, in seconds, and what it foretells.
+
+    Where fewer than MIN_TOTALS are known, `fallback` answers, if there is one. Only the last MAX_TOTALS count, so what
+    used to be is forgotten, and memory is bounded.
+    """
+
+    fallback: ServiceHistory | None = None
+    totals_s: deque[float] = field(default_factory=lambda: deque(maxlen=MAX_TOTALS))
+    _num_new: int = 0
+    _ages_s: list[float] = field(default_factory=list)
+    _expected_s: list[float] = field(default_factory=list)
+
+    def add(self, total_s: float) -> None:
+        """A program is over and had this much service in all."""
+        self.totals_s.append(total_s)
+        self._num_new += 1
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether `learn` should be called before the next question."""
+        return len(self.totals_s) >= MIN_TOTALS and self._num_new * _NEW_PER_LOOK >= len(self.totals_s)
+
+    def learn(self, under_way_s: Iterable[float]) -> None:
+        """Take in what has been added; `under_way_s`: attained service of each live program. O(n log n).
+
+        Live programs count too: each says that its total is more than what it has had (Kaplan and Meier 1958). Without
+        them the totals of a busy hour would be those of its short programs.
+        """
+        self._num_new = 0
+        self._ages_s, survivals = _survival(sorted(self.totals_s), sorted(under_way_s))
+        self._expected_s = _inverse_gittins(self._ages_s, survivals)
+
+    def expected_s(self, attained_s: float) -> float:
+        """Service to invest per completion, in seconds, in a program that has attained so much.
+
+        The inverse of its Gittins index: the least, over all amounts d that one may decide to invest, of
+        E[min(X - a, d)] / P(X - a <= d), X being the total of such a program, given X > a. Serving the least first
+        minimises the mean time in a system of one server that may preempt and knows the distribution alone (Gittins 1979;
+        Aalto, Ayesta and Righter 2009). Where programs that have gone on long are the likelier to go on, it grows with a, as
+        in least attained service; where all need about the same it shrinks, and who has begun is finished.
+
+        Beyond all totals, and where nothing is known: as much as it has had.
+        """
+        if not self._expected_s:
+            return self.fallback.expected_s(attained_s) if self.fallback is not None else attained_s
+        place = bisect_right(self._ages_s, attained_s) - 1
+        return self._expected_s[place] if place < len(self._expected_s) else attained_s
+
+
+@dataclass(slots=True)
+class Histories:
+    """A history per program class, MAX_CLASSES at the most (the oldest goes), and one of all programs for new classes."""
+
+    everything: ServiceHistory = field(default_factory=ServiceHistory)
+    by_class: dict[str, ServiceHistory] = field(default_factory=dict)
+
+    def of(self, program_class: str) -> ServiceHistory:
+        """The history of the class, an empty one if it is new."""
+        history = self.by_class.get(program_class)
+        if history is None:
+            history = self.by_class[program_class] = ServiceHistory(fallback=self.everything)
+            if len(self.by_class) > MAX_CLASSES:
+                del self.by_class[next(iter(self.by_class))]
+        return history
+
+
+def _survival(totals_s: Sequence[float], under_way_s: Sequence[float]) -> tuple[list[float], list[float]]:
+    """Points of service from 0 on, and the share of programs that need more than each; both arguments ascending.
+
+    Kaplan and Meier's product, over groups of totals so that there are about _NUM_POINTS points.
+    """
+    size = max(1, len(totals_s) // _NUM_POINTS)
+    ages_s, survivals, survival = [0.0], [1.0], 1.0
+    begin = 0
+    while begin < len(totals_s):
+        end = bisect_right(totals_s, totals_s[min(begin + size, len(totals_s)) - 1])
+        num_at_risk = len(totals_s) - begin + len(under_way_s) - bisect_left(under_way_s, totals_s[begin])
+        survival *= 1.0 - (end - begin) / num_at_risk
+        ages_s.append(totals_s[end - 1])
+        survivals.append(survival)
+        begin = end
+    return ages_s, survivals
+
+
+def _inverse_gittins(ages_s: Sequence[float], survivals: Sequence[float]) -> list[float]:
+    """For each age that a program may outlive, the least investment per completion, in seconds. O(points²)."""
+    expected_s: list[float] = []
+    for i, survival in enumerate(survivals[:-1]):
+        if survival <= 0:
+            break
+        best_s, invested_s = math.inf, 0.0
+        for j in range(i + 1, len(ages_s)):
+            invested_s += (ages_s[j] - ages_s[j - 1]) * survivals[j - 1]
+            if survivals[j] < survival:
+                best_s = min(best_s, invested_s / (survival - survivals[j]))
+        expected_s.append(best_s)
+    return expected_s

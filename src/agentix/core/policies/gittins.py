@@ -1,0 +1,112 @@
+"""Programs that are likely to be over soonest first, and as many of them as the engine's KV cache holds."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
+
+from agentix.core.capacity import EngineCapacity
+from agentix.core.config import SchedulerConfig
+from agentix.core.policies.base import TOLERANCE_S, SchedulingPolicy
+from agentix.core.program import CallRow, ProgramRow
+from agentix.core.residents import Candidate, choose_residents
+
+# What a program needs beyond its context before its call ends: a sixteenth of it, as contexts grow, and an answer.
+_GROWTH = 17 / 16
+_ANSWER_TOKENS = 64
+# Within a level: by start plus so many times the expected service. 0 would be programs first come, first served.
+_STRETCH = 3.0
+
+
+class Gittins(SchedulingPolicy):
+    """Two decisions from one number, the service that a program is expected to need until it is over.
+
+    That number, R, is the inverse Gittins index of what the program has attained, learnt from the totals of its class
+    (`ServiceHistory`); a class of which nothing is known yet goes by the totals of all, and with none at all R is what the
+    program has attained, as in PLAS.
+
+    Who runs: a call's level is the one whose range holds R - W / patience, W being how long its program has waited so far; so
+    programs that wait for `patience` times what they still need stand on the first level, and nobody waits for ever. Within a
+    level by `started + 3 R`, a deadline that an old program meets before a new one of its kind. The level is asked for
+    again when a quantum is used up: in a class where all need about the same, who has begun moves up.
+
+    Whose context stays: see `held_back`. The paper's PLAS and ATLAS (§4.2) decide the first question alone, and where contexts
+    are long they keep admitting programs whose KV then displaces that of the programs before them.
+    """
+
+    holds_programs = True
+
+    def __init__(self, config: SchedulerConfig) -> None:
+        self.quanta_s = (*config.quanta_s, math.inf)
+        self._bounds_s = list(accumulate(config.quanta_s))
+        self._least_s = config.quanta_s[0] / 4
+        self._patience = config.patience
+        self._weights = dict(config.class_weights)
+
+    def expected_s(self, row: ProgramRow) -> float:
+        """R: service that the program is expected to need until it is over, seconds, by its weights; always above 0."""
+        attained_s = row.service_s + sum(call.service_s for call in row.calls.values())
+        expected_s = row.history.expected_s(attained_s) if row.history is not None else attained_s
+        return max(self._least_s, expected_s) / row.weight / self._weights.get(row.program_class, 1.0)
+
+    def urgency_s(self, row: ProgramRow, now: float) -> float:
+        """R less what waiting makes up for; 0 at the least, and then the program's turn has come."""
+        waited_s = max(0.0, now - row.started_s - row.critical_path_s - row.gaps_s)
+        return max(0.0, self.expected_s(row) - waited_s / self._patience)
+
+    def level(self, call: CallRow, row: ProgramRow, now: float) -> int:
+        """The level whose range holds the program's urgency."""
+        return bisect_right(self._bounds_s, self.urgency_s(row, now) + TOLERANCE_S)
+
+    def after_quantum(self, level: int, call: CallRow, row: ProgramRow, now: float) -> int:
+        """The level of what is expected now: lower or higher than before."""
+        return min(self.level(call, row, now), len(self.quanta_s) - 1)
+
+    def starvation_ratio(self, config: SchedulerConfig) -> float | None:
+        """`patience` as well: what has been asked on arrival goes on to hold while the call waits, by what it has had."""
+        return config.patience
+
+    def rank(self, call: CallRow, row: ProgramRow, now: float) -> float:
+        """The program's virtual deadline."""
+        return row.started_s + _STRETCH * self.expected_s(row)
+
+    def held_back(
+        self, rows: Sequence[ProgramRow], held: frozenset[str], capacity: EngineCapacity, now: float
+    ) -> frozenset[str]:
+        """The programs whose contexts would not fit beside those of better ones. O(programs · log programs).
+
+        Nobody, while all contexts fit. Else as `choose_residents` says, by urgency times the share of the engine that
+        a program takes, of its slots or of its KV, whichever is more: a long context in the cache for an hour is
+        in the way of as many others as two of half its length. A program without a call is not over before its tool has
+        answered: the mean of its gaps so far, or the present one if that is longer, counts on top.
+        """
+        needs = [int(row.context_tokens * _GROWTH) + _ANSWER_TOKENS for row in rows]
+        if sum(needs) <= capacity.kv_tokens:
+            return frozenset()
+        candidates = [self._candidate(row, need, held, capacity, now) for row, need in zip(rows, needs, strict=True)]
+        return choose_residents(candidates, capacity)
+
+    def _candidate(
+        self, row: ProgramRow, need_tokens: int, held: frozenset[str], capacity: EngineCapacity, now: float
+    ) -> Candidate:
+        until_over_s = self.urgency_s(row, now)
+        if not row.calls and row.last_completion_s is not None:
+            mean_gap_s = row.gaps_s / row.num_gaps if row.num_gaps else 0.0
+            until_over_s += max(mean_gap_s, now - row.last_completion_s)
+        return Candidate(
+            program_id=row.program_id,
+            index_s=until_over_s * max(1.0, need_tokens * capacity.num_slots / capacity.kv_tokens),
+            context_tokens=row.context_tokens,
+            need_tokens=need_tokens,
+            started_s=row.started_s,
+            is_resident=row.program_id not in held and has_been_served(row),
+            is_running=any(call.running for call in row.calls.values()),
+            is_waiting=bool(row.calls),
+        )
+
+
+def has_been_served(row: ProgramRow) -> bool:
+    """Whether a call of the program has ever run here or is over."""
+    return row.num_over > 0 or any(call.running or call.service_s > 0 for call in row.calls.values())

@@ -1,0 +1,80 @@
+"""What people may say about engines on Ray, on the command line and to Ray Serve."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentix.cli.serve import _ray
+from agentix.cluster.ray_cluster import import_ray
+from agentix.cluster.ray_scaling import ScalingSettings
+from agentix.cluster.ray_serve import ServeArguments
+from agentix.cluster.ray_settings import RaySettings
+from agentix.core import ConfigError
+from agentix.serve import ServeOptions
+
+
+def test_the_command_line_s_options_are_settings() -> None:
+    assert _ray("auto", None, None, None, None, None) == RaySettings()
+    assert _ray("head:6379", 2, None, 4, 8.0, 16.0) == RaySettings(
+        address="head:6379",
+        scaling=ScalingSettings(min_engines=2, max_engines=2),
+        tensor_parallel=4,
+        gpus_per_engine=8,
+        cpus_per_engine=16,
+    )
+    assert _ray(None, None, None, None, None, None) is None
+    with pytest.raises(ConfigError, match="give --ray ADDRESS"):
+        _ray(None, None, 3, None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"engine_urls": ("http://127.0.0.1:9",)}, "give a MODEL"),
+        ({"model": "m", "num_engines": 2}, "--min-engines and --max-engines"),
+        ({"model": "m", "decision_log": Path("logs")}, "decision logs are for engines on this machine"),
+        ({"model": "m", "vllm_args": ("--api-key=secret",)}, "leave --api-key to Agentix"),
+    ],
+)
+def test_what_does_not_go_with_ray_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        ServeOptions(ray=RaySettings(), **options)
+
+
+def test_without_ray_there_is_an_error_that_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_ray(name: str) -> None:
+        raise ImportError(f"No module named {name!r}")
+
+    monkeypatch.setattr(importlib, "import_module", no_ray)
+    with pytest.raises(ConfigError, match=r"pip install 'agentix\[ray\]'"):
+        import_ray()
+
+
+def test_ray_serve_s_arguments_are_the_same_settings() -> None:
+    read = ServeArguments.read({"model": "m", "min_engines": 2, "tensor_parallel": "4", "policy": "fcfs"})
+    assert read.settings() == RaySettings(scaling=ScalingSettings(min_engines=2, max_engines=2), tensor_parallel=4)
+    options = read.engine_options()
+    assert (options.model, options.served_model_name) == ("m", "m")
+    assert options.scheduler is not None
+    assert options.scheduler["policy"] == "fcfs"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "model=NAME"),
+        ({"model": "m", "engines": "2"}, "unknown argument 'engines'; known: balancer,"),
+        ({"model": "m", "min_engines": "1.5"}, "min_engines must be a whole number, not '1.5'"),
+        ({"model": "m", "gpus_per_engine": "many"}, "gpus_per_engine must be a number, not 'many'"),
+        ({"model": "m", "policy": "none"}, "unknown policy 'none'"),
+        ({"model": "m", "balancer": "none"}, "unknown balancer 'none'"),
+        ({"model": "m", "insecure": "yes"}, "insecure must be true or false, not 'yes'"),
+    ],
+)
+def test_arguments_that_make_no_sense_are_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        ServeArguments.read(arguments)

@@ -1,0 +1,112 @@
+"""The policy `gittins`: what it makes of what it has learnt, at the level of single calls."""
+
+from __future__ import annotations
+
+import pytest
+
+from agentix.core import POLICIES
+from agentix.core.capacity import EngineCapacity
+from agentix.core.config import SchedulerConfig
+from agentix.core.history import ServiceHistory
+from agentix.core.policies.gittins import Gittins
+from agentix.core.program import CallRow, ProgramRow
+from core_shell import Shell
+
+
+def policy(**settings: object) -> Gittins:
+    return Gittins(SchedulerConfig.from_mapping({"policy": "gittins", "quanta_s": [1.0, 2.0, 4.0], **settings}))
+
+
+def history(totals_s: list[float]) -> ServiceHistory:
+    learnt = ServiceHistory()
+    for total_s in totals_s:
+        learnt.add(total_s)
+    learnt.learn(())
+    return learnt
+
+
+def row(program_id: str = "p", *, totals_s: list[float] | None = None, **known: object) -> ProgramRow:
+    learnt = history(totals_s) if totals_s else None
+    return ProgramRow(program_id=program_id, started_s=0.0, history=learnt, **known)  # type: ignore[arg-type]
+
+
+def call(of: ProgramRow, *, runs: bool = False, arrived_s: float = 0.0) -> CallRow:
+    made = CallRow(call_id=f"{of.program_id}/1", program_id=of.program_id, arrived_s=arrived_s, running=runs)
+    of.calls[made.call_id] = made
+    return made
+
+
+def test_it_is_what_default_means() -> None:
+    assert POLICIES.resolve("default") is Gittins
+
+
+def test_without_history_the_level_is_that_of_attained_service() -> None:
+    for service_s, level in ((0.0, 0), (0.9, 0), (1.0, 1), (2.9, 1), (3.0, 2), (7.0, 3)):
+        served = row(service_s=service_s, critical_path_s=service_s)
+        assert policy().level(call(served), served, now=service_s) == level
+
+
+def test_in_a_class_of_equals_who_has_begun_is_better() -> None:
+    """All need 9 s. After 6 s the one that has had 6.5 s of them is the better one, although it has had more."""
+    fresh, begun = row(totals_s=[9.0] * 8), row(totals_s=[3.0] * 2 + [9.0] * 8, service_s=6.5, critical_path_s=6.5)
+    assert policy().expected_s(fresh) == 9.0
+    assert policy().expected_s(begun) == pytest.approx(6.0)  # 9 - 3: the last age at which one was over
+    assert policy().level(call(fresh), fresh, 0.0) > policy().level(call(begun), begun, 6.5)
+
+
+def test_who_has_waited_for_patience_times_what_is_left_is_on_the_first_level() -> None:
+    waits = row(totals_s=[8.0] * 8)
+    for now, level in ((0.0, 3), (1.9, 0), (2.0, 0), (0.5, 2)):  # 8 - 4 x 0.5 = 6, of [3, 7)
+        assert policy().level(call(waits), waits, now) == level
+    assert policy(patience=100).level(call(waits), waits, 2.0) == 3
+
+
+def test_neither_service_nor_gaps_are_waiting() -> None:
+    busy = row(totals_s=[8.0] * 8, critical_path_s=5.0, gaps_s=7.0, num_gaps=1)
+    assert policy().urgency_s(busy, now=12.0) == 8.0
+    assert policy().urgency_s(busy, now=13.0) == 4.0
+
+
+def test_a_heavier_program_counts_for_less() -> None:
+    assert policy().expected_s(row(totals_s=[8.0] * 8, weight=4.0)) == 2.0
+    light = policy(class_weights={"batch": 0.5})
+    assert light.expected_s(row(totals_s=[8.0] * 8, program_class="batch")) == 16.0
+
+
+def test_within_a_level_an_old_program_meets_its_deadline_before_a_new_one() -> None:
+    old, new = row("old", totals_s=[2.0] * 8), row("new", totals_s=[2.0] * 8)
+    new.started_s = 1.0
+    assert policy().rank(call(old), old, 5.0) == 6.0
+    assert policy().rank(call(new), new, 5.0) == 7.0
+
+
+@pytest.mark.parametrize(("kv_tokens", "held"), [(2 * (1062 + 64), set()), (2 * (1062 + 64) - 1, {"b"})])
+def test_nobody_is_held_back_until_contexts_fit_no_longer(kv_tokens: int, held: set[str]) -> None:
+    """Two programs of 1,000 tokens: a sixteenth more each, and 64 for the answer."""
+    rows = [row("a", context_tokens=1000, service_s=0.5, num_finished=1), row("b", context_tokens=1000)]
+    for each in rows:
+        call(each)
+    capacity = EngineCapacity(kv_tokens=kv_tokens, num_slots=8, prefill_s_per_token=0.001)
+    assert policy().held_back(rows, frozenset(), capacity, 1.0) == held
+
+
+def test_a_program_whose_tool_is_slow_makes_room() -> None:
+    """Both have as much left; the one without a call is not over before its tool has answered, which takes a minute."""
+    idle = row("idle", context_tokens=900, service_s=2.0, num_finished=1, gaps_s=60.0, num_gaps=1, last_completion_s=100.0)
+    busy = row("busy", context_tokens=900, service_s=2.0, num_finished=1)
+    new = row("new", context_tokens=900)
+    call(busy)
+    call(new)
+    capacity = EngineCapacity(kv_tokens=2200, num_slots=2, prefill_s_per_token=0.001)
+    assert policy(patience=1000).held_back([idle, busy, new], frozenset(), capacity, 100.0) == {"idle"}
+
+
+def test_totals_are_learnt_from_programs_that_end() -> None:
+    shell = Shell(policy="gittins", quanta_s=(1.0,))
+    for i in range(8):
+        shell.serve(f"c{i}", 6.0, f"p{i}")
+        shell.end(f"p{i}")
+    shell.arrive("c")
+    learnt = shell.row().history
+    assert learnt is not None
+    assert learnt.expected_s(0.0) == 6.0

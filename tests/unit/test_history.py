@@ -1,0 +1,100 @@
+"""What totals of programs that are over foretell."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentix.core.history import MAX_CLASSES, MAX_TOTALS, MIN_TOTALS, Histories, ServiceHistory
+
+
+def learnt(totals_s: list[float], under_way_s: tuple[float, ...] = ()) -> ServiceHistory:
+    history = ServiceHistory()
+    for total_s in totals_s:
+        history.add(total_s)
+    history.learn(under_way_s)
+    return history
+
+
+def test_programs_that_all_need_the_same_are_nearer_their_end_the_more_they_have_had() -> None:
+    history = learnt([10.0] * 8)
+    assert history.expected_s(0.0) == 10.0  # all are over after 10 s, none before
+    # What is known holds for the ages at which a program was over: between them the one before counts.
+    assert history.expected_s(4.0) == 10.0
+    assert history.expected_s(10.0) == 10.0  # longer than any: as much as it has had
+
+
+def test_of_two_modes_the_short_one_is_tried_first() -> None:
+    history = learnt([1.0] * 5 + [100.0] * 5)
+    # Invest 1 s: half are over, 1 / 0.5. To the end: (1 + 99 / 2) / 1.
+    assert history.expected_s(0.0) == 2.0
+    assert history.expected_s(1.0) == 99.0  # now it is known to be a long one
+    assert history.expected_s(50.0) == 99.0
+
+
+def test_programs_that_get_ever_longer_are_put_back_with_every_second() -> None:
+    history = learnt([2.0**i for i in range(12)])
+    expected_s = [history.expected_s(2.0**i) for i in range(11)]
+    assert expected_s == sorted(expected_s)
+    assert expected_s[0] == pytest.approx(11.0)  # one of eleven is over after a second more
+    assert expected_s[-1] == pytest.approx(1024.0)
+
+
+def test_programs_under_way_are_evidence_of_long_ones() -> None:
+    """Four of five are over after 1 s, if one looks at those alone that are over; half are still going."""
+    over = [1.0] * 8 + [20.0] * 2
+    assert learnt(over).expected_s(0.0) == pytest.approx(1 / 0.8)
+    # Ten more have had 5 s: 8 of 20 were over after 1 s, and of the 2 that had over 5 s both were after 20 s.
+    history = learnt(over, (5.0,) * 10)
+    assert history.expected_s(0.0) == pytest.approx(1 / 0.4)
+    assert history.expected_s(1.0) == 19.0
+
+
+def test_too_few_totals_say_nothing() -> None:
+    history = ServiceHistory()
+    for _ in range(MIN_TOTALS - 1):
+        history.add(5.0)
+        assert not history.is_stale
+    assert history.expected_s(3.0) == 3.0  # as least attained service has it
+    history.add(5.0)
+    assert history.is_stale
+
+
+def test_a_new_class_goes_by_all_programs() -> None:
+    histories = Histories()
+    for _ in range(MIN_TOTALS):
+        histories.everything.add(7.0)
+    histories.everything.learn(())
+    assert histories.of("new").expected_s(0.0) == 7.0
+    assert histories.of("new") is histories.of("new")
+
+
+def test_what_was_is_forgotten() -> None:
+    history = learnt([1000.0] * MAX_TOTALS + [2.0] * MAX_TOTALS)
+    assert len(history.totals_s) == MAX_TOTALS
+    assert history.expected_s(0.0) == 2.0
+
+
+def test_classes_are_bounded() -> None:
+    histories = Histories()
+    for i in range(MAX_CLASSES + 5):
+        histories.of(str(i))
+    assert len(histories.by_class) == MAX_CLASSES
+    assert "0" not in histories.by_class
+
+
+positive = st.floats(0.001, 1e6)
+
+
+@given(st.lists(positive, min_size=MIN_TOTALS, max_size=200), st.lists(positive, max_size=100), st.floats(0, 2e6))
+def test_what_is_expected_is_a_positive_number_within_reach(
+    totals_s: list[float], under_way_s: list[float], attained_s: float
+) -> None:
+    expected_s = learnt(totals_s, tuple(under_way_s)).expected_s(attained_s)
+    assert 0 <= expected_s < math.inf
+    if attained_s < max(totals_s) and not under_way_s:
+        # Investing until every program is over is one of the choices, and it costs no more than the longest takes.
+        assert expected_s <= max(totals_s) * (1 + 1e-9)

@@ -1,0 +1,126 @@
+"""Whose context stays: the medium-term decision, case by case."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentix.core.capacity import EngineCapacity
+from agentix.core.residents import Candidate, choose_residents
+
+CAPACITY = EngineCapacity(kv_tokens=100, num_slots=8, prefill_s_per_token=0.1)
+
+
+def program(program_id: str, need_tokens: int, index_s: float, **others: Any) -> Candidate:
+    """A waiting outsider, unless said otherwise."""
+    known = {"context_tokens": need_tokens, "started_s": 0.0, "is_resident": False, "is_running": False, "is_waiting": True}
+    return Candidate(program_id=program_id, need_tokens=need_tokens, index_s=index_s, **{**known, **others})
+
+
+def resident(program_id: str, need_tokens: int, index_s: float, **others: Any) -> Candidate:
+    return program(program_id, need_tokens, index_s, is_resident=True, **others)
+
+
+def test_free_room_goes_to_the_best_that_fit() -> None:
+    programs = [program("c", 60, 3.0), program("a", 50, 1.0), program("b", 40, 2.0)]
+    assert choose_residents(programs, CAPACITY) == {"c"}  # a and b take 90
+
+
+def test_an_older_program_goes_before_its_equal() -> None:
+    programs = [program("young", 60, 1.0, started_s=5.0), program("old", 60, 1.0, started_s=4.0)]
+    assert choose_residents(programs, CAPACITY) == {"young"}
+
+
+def test_a_newcomer_must_be_better_by_what_the_move_costs_everybody() -> None:
+    """Computing 80 tokens again at 0.1 s each holds up two programs: 16 s."""
+    for better_by_s, loser in ((15.9, "new"), (16.1, "in")):
+        programs = [resident("in", 80, 20.0), program("new", 80, 20.0 - better_by_s)]
+        assert choose_residents(programs, CAPACITY) == {loser}
+
+
+def test_where_contexts_cost_nothing_the_better_one_is_in() -> None:
+    free = EngineCapacity(kv_tokens=100, num_slots=8)
+    assert choose_residents([resident("in", 80, 2.0), program("new", 80, 1.9)], free) == {"in"}
+    assert choose_residents([resident("in", 80, 2.0), program("new", 80, 2.0)], free) == {"new"}
+
+
+def test_who_runs_keeps_its_place() -> None:
+    programs = [resident("in", 80, 1000.0, is_running=True), program("new", 80, 0.0)]
+    assert choose_residents(programs, CAPACITY) == {"new"}
+
+
+def test_who_has_no_call_asks_for_no_place() -> None:
+    assert choose_residents([program("away", 10, 0.0, is_waiting=False)], CAPACITY) == {"away"}
+
+
+def test_no_more_lose_their_places_than_the_newcomer_needs() -> None:
+    programs = [resident("good", 30, 10.0), resident("bad", 30, 900.0), resident("worse", 30, 1000.0), program("new", 40, 0.0)]
+    assert choose_residents(programs, CAPACITY) == {"worse"}
+
+
+def test_residents_that_have_outgrown_the_cache_leave_idle_and_small_ones_first() -> None:
+    programs = [
+        resident("large", 60, 1.0),
+        resident("small", 20, 1.0),
+        resident("idle", 30, 1.0, is_waiting=False),
+        resident("runs", 15, 1.0, is_running=True),
+    ]
+    assert choose_residents(programs, CAPACITY) == {"idle"}  # 95 are left
+    programs[3] = resident("runs", 25, 1.0, is_running=True)
+    assert choose_residents(programs, CAPACITY) == {"idle", "small"}  # 105, then 85
+
+
+def test_a_small_one_may_pass_a_large_one_that_does_not_fit() -> None:
+    programs = [resident("in", 80, 1.0), program("large", 90, 2.0), program("small", 15, 3.0)]
+    assert choose_residents(programs, CAPACITY) == {"large"}
+
+
+candidates = st.lists(
+    st.builds(
+        Candidate,
+        program_id=st.uuids().map(str),
+        index_s=st.floats(0, 1e4),
+        context_tokens=st.integers(0, 60),
+        need_tokens=st.integers(1, 70),
+        started_s=st.floats(0, 100),
+        is_resident=st.booleans(),
+        is_running=st.booleans(),
+        is_waiting=st.booleans(),
+    ),
+    max_size=30,
+)
+
+
+@given(candidates)
+def test_places_never_exceed_the_cache_but_for_those_that_run(programs: list[Candidate]) -> None:
+    outside = choose_residents(programs, CAPACITY)
+    inside = [p for p in programs if p.program_id not in outside]
+    stuck = [p for p in inside if p.is_resident and p.is_running]
+    assert sum(p.need_tokens for p in inside) <= max(CAPACITY.kv_tokens, sum(p.need_tokens for p in stuck))
+    assert all(p in inside for p in programs if p.is_resident and p.is_running)
+
+
+@given(candidates)
+def test_the_answer_stands(programs: list[Candidate]) -> None:
+    """Asked again with the answer as what is so, the same programs are in but for those that had no calls or did not fit."""
+    outside = choose_residents(programs, CAPACITY)
+    again = [
+        Candidate(
+            program_id=p.program_id,
+            index_s=p.index_s,
+            context_tokens=p.context_tokens,
+            need_tokens=p.need_tokens,
+            started_s=p.started_s,
+            is_resident=p.program_id not in outside,
+            is_running=p.is_running and p.program_id not in outside,
+            is_waiting=p.is_waiting,
+        )
+        for p in programs
+    ]
+    inside = {p.program_id for p in programs} - outside
+    assert sum(p.need_tokens for p in again if p.is_resident) <= CAPACITY.kv_tokens or all(
+        p.is_running for p in again if p.is_resident
+    )
+    assert inside >= {p.program_id for p in again if p.is_running}
