@@ -1,4 +1,4 @@
-"""An agent with tools: the model calls one in every turn, until it calls `answer`. One program, one chain of calls.
+"""An agent with a tool: in every turn the model does a sum, until it answers. One program, one chain of calls.
 
 Run it: python examples/react_tools.py "What is 12 times 7, minus 4?"
 """
@@ -18,26 +18,23 @@ MAX_TURNS = 6
 OPERATIONS = {"add": operator.add, "subtract": operator.sub, "multiply": operator.mul}
 
 
-def tool(name: str, description: str, **properties: Any) -> dict[str, Any]:
-    """A tool as the API wants to be told of it; all its parameters are required."""
-    parameters = {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
-    return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
-
-
 NUMBER = {"type": "integer", "minimum": -9999, "maximum": 9999}
-TOOLS = [
-    tool("calculate", "Does sums.", operation={"type": "string", "enum": list(OPERATIONS)}, a=NUMBER, b=NUMBER),
-    tool("answer", "Gives the final answer.", value=NUMBER),
-]
+STEP: dict[str, Any] = {"type": "object", "properties": {"do": {"enum": [*OPERATIONS, "answer"]}, "a": NUMBER, "b": NUMBER}}
+STEP |= {"required": ["do", "a", "b"], "additionalProperties": False}
+TOOL = {"type": "function", "function": {"name": "step", "description": "Does a sum, or answers with a.", "parameters": STEP}}
+# Servers take a tool that is named without further options; "auto" and "required" want a parser for the model's own format.
+CHOICE = {"type": "function", "function": {"name": "step"}}
 
 
-def run(call: Any) -> str:
-    """What the tool says; a model may well call it with arguments that make no sense, and is then told so."""
+def run(arguments: str) -> tuple[str, bool]:
+    """What the tool says, and whether it is the answer; a model may well call it with what makes no sense, and is told so."""
     try:
-        given = json.loads(call.function.arguments)
-        return str(given["value"] if call.function.name == "answer" else OPERATIONS[given["operation"]](given["a"], given["b"]))
+        given = json.loads(arguments)
+        if given["do"] == "answer":
+            return str(given["a"]), True
+        return str(OPERATIONS[given["do"]](given["a"], given["b"])), False
     except (ValueError, KeyError, TypeError) as error:
-        return f"error: {error!r}"
+        return f"error: {error!r}", False
 
 
 async def main() -> None:
@@ -46,18 +43,18 @@ async def main() -> None:
     parser.add_argument("question", nargs="?", default=QUESTION)
     options = parser.parse_args()
     messages: list[Any] = [
-        {"role": "system", "content": "Use the tool calculate for one step at a time, then the tool answer."},
+        {"role": "system", "content": "Do one step at a time, then answer."},
         {"role": "user", "content": options.question},
     ]
     async with connect(options) as server, agentix.program("react") as program:
         for _ in range(MAX_TURNS):
-            said = await server.ask(messages, tools=TOOLS, tool_choice="required", temperature=0)
+            said = await server.ask(messages, tools=[TOOL], tool_choice=CHOICE, temperature=0)
             messages.append(said.model_dump(exclude_none=True))
-            for call in said.tool_calls or ():
-                result = run(call)
-                print(f"{call.function.name} {call.function.arguments} -> {result}")
-                messages.append({"role": "tool", "tool_call_id": call.id, "content": result})
-            if any(call.function.name == "answer" for call in said.tool_calls or ()):
+            (call,) = said.tool_calls
+            result, is_answer = run(call.function.arguments)
+            print(f"{call.function.arguments} -> {result}")
+            messages.append({"role": "tool", "tool_call_id": call.id, "content": result})
+            if is_answer:
                 break
         else:
             print(f"no answer after {MAX_TURNS} turns")

@@ -34,7 +34,7 @@ POLICIES = ("fcfs", "plas", "default", "program_fcfs", "pause_resume", "las", "s
 _WITH_ENGINE_RULES = ("default", BOUND)
 
 # The load at which programs take so many times as long as alone is what an engine under first come, first served can carry.
-_SATURATED = 2.5
+_SATURATED = 5.0
 _ALONE_PER_S = 0.002
 
 

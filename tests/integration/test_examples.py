@@ -14,7 +14,7 @@ from scripted_engine import ScriptedEngine
 from seen_program import Seen, seen_program
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-MULTIPLY, SUBTRACT = {"operation": "multiply", "a": 12, "b": 7}, {"operation": "subtract", "a": 84, "b": 4}
+MULTIPLY, SUBTRACT = {"do": "multiply", "a": 12, "b": 7}, {"do": "subtract", "a": 84, "b": 4}
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +44,7 @@ async def test_chat(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 async def test_react_tools(capsys: pytest.CaptureFixture[str]) -> None:
-    script: Any = ([("calculate", MULTIPLY)], [("calculate", SUBTRACT)], [("answer", {"value": 80})])
+    script: Any = ([("step", MULTIPLY)], [("step", SUBTRACT)], [("step", {"do": "answer", "a": 80, "b": 0})])
     seen = await seen_run(ScriptedEngine(script=script), "react_tools.py")
     out, err = capsys.readouterr()
     assert [line.rpartition(" -> ")[2] for line in out.splitlines()] == ["84", "80", "80"]
@@ -54,7 +54,7 @@ async def test_react_tools(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 async def test_react_tools_tells_a_model_what_was_wrong_and_gives_up_in_the_end(capsys: pytest.CaptureFixture[str]) -> None:
-    engine = ScriptedEngine(script=([("calculate", {"operation": "divide"})], *[[("calculate", MULTIPLY)]] * 9))
+    engine = ScriptedEngine(script=([("step", {"do": "divide", "a": 1, "b": 1})], *[[("step", MULTIPLY)]] * 9))
     await seen_run(engine, "react_tools.py")
     out = capsys.readouterr().out
     assert "-> error: KeyError('divide')" in out

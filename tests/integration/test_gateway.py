@@ -140,7 +140,7 @@ async def test_query_and_repeated_headers_pass_unchanged(start: Callable[..., An
         await response(scope, receive, send)
 
     async with served(engine) as url:
-        system = await start(extra=(url,), health_period_s=60)
+        system = await start(extra=(url,), health_period_s=60, allowed_hosts=("*",))
         headers = [("X-Mine", "1"), ("X-Mine", "2"), ("Host", "x/admin?")]
         response = await system.client.post("/v1/completions?a=1&a=%202", headers=headers, json={})
     paths = [p for p in paths if p[0] not in {"/health", "/v1/models"}]

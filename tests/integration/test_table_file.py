@@ -77,7 +77,7 @@ async def test_rows_are_in_the_order_of_their_arrival_and_end_by_when_they_were_
     path, table, now = tmp_path / "table", ProcessTable(), time.monotonic()
     for program_id, age_s, idle_s in (("old", 900.0, 100.0), ("young", 300.0, 250.0), ("gone", 9000.0, 4000.0)):
         table.apply(ServedElsewhere(now=now, program_id=program_id, started_s=now - age_s, last_completion_s=now - idle_s))
-    lines = [to_line(row, home="", now=now, wall_s=time.time()) for row in reversed(table.rows.values())]
+    lines = [to_line(row, home="", now=now, wall_s=time.time()) for row in reversed(tuple(table.rows.values()))]
     path.write_text(to_text(lines))
     async with gateway(FakeEngine(), table=kept_in(path)) as system:
         shown = (await system.client.get("/v1/programs")).json()["data"]

@@ -214,7 +214,7 @@ def test_the_engine_s_own_metrics_tell_what_program_scheduling_has_done(system: 
 def test_an_example_runs_on_the_real_model(system: Running, example: str, ended: str) -> None:
     path = Path(__file__).parents[2] / "examples" / example
     command = [sys.executable, str(path), "--base-url", system.url]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    run = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert run.returncode == 0, run.stderr
     assert ended in run.stderr
     assert run.stdout

@@ -220,7 +220,7 @@ def test_the_images_are_built_from_what_the_builder_is_given() -> None:
     """Every file that is copied from the tree is let through by the list beside the Dockerfile."""
     lines = (ROOT / "deploy" / "Dockerfile.dockerignore").read_text().splitlines()
     listed = {line[1:] for line in lines if line.startswith("!")}
-    copied = set()
+    copied: set[str] = set()
     for line in DOCKERFILE.read_text().splitlines():
         if line.startswith("COPY ") and "--from" not in line:
             copied.update(word.removeprefix("./") for word in shlex.split(line)[1:-1])

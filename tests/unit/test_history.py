@@ -72,6 +72,17 @@ def test_a_new_class_goes_by_all_programs() -> None:
     assert histories.of("new") is histories.of("new")
 
 
+def test_a_context_is_expected_to_get_as_long_as_those_that_got_longer() -> None:
+    history = ServiceHistory()
+    for tokens in (100, 200, 300, 400, 500, 600, 700, 1000):
+        history.add(1.0, tokens)
+    history.learn(())
+    assert history.expected_context_tokens(0) == 475
+    assert history.expected_context_tokens(650) == 850
+    assert history.expected_context_tokens(1000) == 1000
+    assert ServiceHistory().expected_context_tokens(1000) == 1500  # nothing is known: half as long again
+
+
 def test_what_was_is_forgotten() -> None:
     history = learnt([1000.0] * MAX_TOTALS + [2.0] * MAX_TOTALS)
     assert len(history.totals_s) == MAX_TOTALS

@@ -15,8 +15,9 @@ CAPACITY = EngineCapacity(kv_tokens=100, num_slots=8, prefill_s_per_token=0.1)
 
 def program(program_id: str, need_tokens: int, index_s: float, **others: Any) -> Candidate:
     """A waiting outsider, unless said otherwise."""
-    known = {"context_tokens": need_tokens, "started_s": 0.0, "is_resident": False, "is_running": False, "is_waiting": True}
-    return Candidate(program_id=program_id, need_tokens=need_tokens, index_s=index_s, **{**known, **others})
+    known = {"context_tokens": need_tokens, "reserve_tokens": need_tokens, "started_s": 0.0}
+    state = {"is_resident": False, "is_running": False, "is_waiting": True}
+    return Candidate(program_id=program_id, need_tokens=need_tokens, index_s=index_s, **{**known, **state, **others})
 
 
 def resident(program_id: str, need_tokens: int, index_s: float, **others: Any) -> Candidate:
@@ -77,9 +78,21 @@ def test_a_small_one_may_pass_a_large_one_that_does_not_fit() -> None:
     assert choose_residents(programs, CAPACITY) == {"large"}
 
 
+def test_a_newcomer_gets_no_room_that_residents_will_grow_into() -> None:
+    grows = resident("grows", 60, 1.0, reserve_tokens=80)
+    assert choose_residents([grows, program("new", 30, 0.5, reserve_tokens=30)], CAPACITY) == {"new"}
+    assert choose_residents([grows, program("new", 20, 0.5, reserve_tokens=20)], CAPACITY) == set()
+
+
+def test_residents_stay_until_what_they_need_now_no_longer_fits() -> None:
+    programs = [resident(name, 45, 1.0, reserve_tokens=90) for name in "ab"]
+    assert choose_residents(programs, CAPACITY) == set()
+
+
 candidates = st.lists(
     st.builds(
-        Candidate,
+        lambda grows_tokens, **known: Candidate(reserve_tokens=known["need_tokens"] + grows_tokens, **known),
+        grows_tokens=st.integers(0, 30),
         program_id=st.uuids().map(str),
         index_s=st.floats(0, 1e4),
         context_tokens=st.integers(0, 60),
@@ -112,6 +125,7 @@ def test_the_answer_stands(programs: list[Candidate]) -> None:
             index_s=p.index_s,
             context_tokens=p.context_tokens,
             need_tokens=p.need_tokens,
+            reserve_tokens=p.reserve_tokens,
             started_s=p.started_s,
             is_resident=p.program_id not in outside,
             is_running=p.is_running and p.program_id not in outside,

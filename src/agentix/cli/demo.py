@@ -41,7 +41,7 @@ def demo(
     read from AGENTIX_API_KEY.
     """
     require("gateway", "starlette", "uvicorn", "httpx2", "aiohttp", "prometheus_client", "psutil")
-    from agentix.demo.result import document, result_lines, write_picture  # noqa: PLC0415 - heavy, and optional elsewhere
+    from agentix.demo.result import document, note, result_lines, write_picture  # noqa: PLC0415 - heavy, and optional elsewhere
     from agentix.demo.run import DemoConfig  # noqa: PLC0415
 
     if out.is_dir() or not os.access(out.parent, os.W_OK):
@@ -53,6 +53,8 @@ def demo(
         typer.echo(json.dumps(document(shown, out), indent=1))
         return
     console.print("", *result_lines(shown), sep="\n", markup=False)
+    if told := note(shown):
+        console.print(told, markup=False)
     console.print(f"picture: {out.resolve()} (one run of each on this machine, no measurement)", markup=False)
 
 

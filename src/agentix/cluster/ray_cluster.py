@@ -6,6 +6,8 @@ import asyncio
 import importlib
 import logging
 import os
+import signal
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -49,18 +51,29 @@ async def connected(address: str) -> AsyncIterator[None]:
     if address not in {"auto", "local"}:
         await _reach(address)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    here = {"include_dashboard": False, "_node_ip_address": "127.0.0.1"} if address == "local" else {}
+    here = {"include_dashboard": False} if address == "local" else {}
     try:
-        # In a thread: in the main one Ray would take SIGTERM for itself.
+        # It may take seconds; and in the main thread Ray would have SIGTERM end the process.
         await asyncio.to_thread(
             ray.init, address=address, namespace=NAMESPACE, log_to_driver=False, logging_level=logging.ERROR, **here
         )
-    except (ConnectionError, ValueError, RuntimeError) as error:
+    except Exception as error:  # of many kinds, plain Exception among them
         raise ConfigError(f"cannot join the Ray cluster at {address!r}: {error}") from None
+    _take_back_signals()
     try:
         yield
     finally:
         await asyncio.to_thread(ray.shutdown)
+        _take_back_signals()
+
+
+def _take_back_signals() -> None:
+    """Have Python hear again the signals that end a program: Ray's core takes them from any thread, to end it on the spot."""
+    if threading.current_thread() is threading.main_thread():
+        for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if (handler := signal.getsignal(signum)) is not None:
+                signal.signal(signum, handler)
+                signal.siginterrupt(signum, False)
 
 
 async def _reach(address: str) -> None:

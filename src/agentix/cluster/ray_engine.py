@@ -34,7 +34,7 @@ class RayEngine:
         self._engine: LocalEngine | None = None
 
     async def start(self, options: EngineOptions, *, number: int, key: str, timeout_s: float) -> Started:
-        """Start engine-`number` on this machine's address in the cluster; it is healthy when this returns.
+        """Start engine-`number`; it is healthy when this returns. If it has no host, that is this machine's in the cluster.
 
         `key` is asked of whoever calls it. It goes by the environment: everybody on a machine can read command lines.
         """
@@ -43,7 +43,7 @@ class RayEngine:
         os.environ["VLLM_API_KEY"] = key
         try:
             model = await asyncio.to_thread(resolve_model, options.model)
-            here = replace(options, model=model, host=get_node_ip_address())
+            here = replace(options, model=model, host=options.host or get_node_ip_address())
             [self._engine] = await start_engines([here], timeout_s=timeout_s, first_number=number)
         except AgentixError as error:
             return Started(error=str(error))

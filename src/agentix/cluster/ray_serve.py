@@ -101,7 +101,10 @@ class ServeArguments:
 def app(arguments: Mapping[str, Any]) -> Any:
     """The application, for `serve run` and for a Serve configuration's `import_path`. Raises ConfigError."""
     read = ServeArguments.read(arguments)
-    serve = importlib.import_module("ray.serve")
+    try:
+        serve = importlib.import_module("ray.serve")
+    except ImportError as error:
+        raise ConfigError(f"Ray Serve cannot be imported ({error}); run: pip install 'ray[serve]'") from None
 
     class Gateway:
         """One replica of the gateway."""

@@ -124,7 +124,9 @@ class SharedTable(Observer):
         while True:
             try:
                 has_more = await self._exchange(exchange, ledger)
-            except TableServerError as error:
+            except Exception as error:
+                if not isinstance(error, TableServerError):  # a fault of ours must not end the sharing
+                    logger.exception("an exchange with the shared table has failed")
                 self._broke(error, exchange, ledger)
                 delay_s = min(_MAX_DELAY_S, 2 * delay_s)
                 await asyncio.sleep(delay_s * random.uniform(0.5, 1.0))  # noqa: S311 - not for secrets

@@ -17,7 +17,8 @@ class Entry:
     """A call's place in the queue: `key`, made of its level, the policy's rank in it, and whether the call runs.
 
     `reset_*_s` are what its own W and T were when it was last promoted (seconds). It cannot starve before `safe_until_s`,
-    however it is served, unless its program's totals change. `is_promoted`: it stands here because it starved.
+    however it is served, unless its program's totals change. `is_promoted`: it stands here because it starved, and
+    takes KV at any cost. `due_s`: when it is to move to the first level, if the policy says so; None: as starvation has it.
     """
 
     key: Key
@@ -28,6 +29,7 @@ class Entry:
     reset_service_s: float = 0.0
     safe_until_s: float = -math.inf
     is_promoted: bool = False
+    due_s: float | None = None
 
     @property
     def call_id(self) -> str:

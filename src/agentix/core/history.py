@@ -7,6 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 MIN_TOTALS = 8
 MAX_TOTALS = 512
@@ -17,7 +18,7 @@ _NEW_PER_LOOK = 16  # what is known is worked out anew once one in so many total
 
 @dataclass(slots=True)
 class ServiceHistory:
-    """Total attained service of the last programs of one kind that are over, in seconds, and what it foretells.
+    """Total attained service (s) and last context (tokens) of the last programs of a kind that are over: what they foretell.
 
     Where fewer than MIN_TOTALS are known, `fallback` answers, if there is one. Only the last MAX_TOTALS count, so what
     used to be is forgotten, and memory is bounded.
@@ -25,13 +26,17 @@ class ServiceHistory:
 
     fallback: ServiceHistory | None = None
     totals_s: deque[float] = field(default_factory=lambda: deque(maxlen=MAX_TOTALS))
+    contexts: deque[int] = field(default_factory=lambda: deque(maxlen=MAX_TOTALS))
     _num_new: int = 0
+    _sizes: list[int] = field(default_factory=list)
+    _sums: list[int] = field(default_factory=list)  # of _sizes from each on, and 0
     _ages_s: list[float] = field(default_factory=list)
     _expected_s: list[float] = field(default_factory=list)
 
-    def add(self, total_s: float) -> None:
-        """A program is over and had this much service in all."""
+    def add(self, total_s: float, context_tokens: int = 0) -> None:
+        """A program is over: it had this much service in all, and this context at the end."""
         self.totals_s.append(total_s)
+        self.contexts.append(context_tokens)
         self._num_new += 1
 
     @property
@@ -48,6 +53,8 @@ class ServiceHistory:
         self._num_new = 0
         self._ages_s, survivals = _survival(sorted(self.totals_s), sorted(under_way_s))
         self._expected_s = _inverse_gittins(self._ages_s, survivals)
+        self._sizes = sorted(self.contexts)
+        self._sums = [*reversed(list(accumulate(reversed(self._sizes)))), 0]
 
     def expected_s(self, attained_s: float) -> float:
         """Service to invest per completion, in seconds, in a program that has attained so much.
@@ -64,6 +71,18 @@ class ServiceHistory:
             return self.fallback.expected_s(attained_s) if self.fallback is not None else attained_s
         place = bisect_right(self._ages_s, attained_s) - 1
         return self._expected_s[place] if place < len(self._expected_s) else attained_s
+
+    def expected_context_tokens(self, context_tokens: int) -> int:
+        """How long a context gets that has come so far: the mean of those that got longer, if any did.
+
+        Where nothing is known: half as long again.
+        """
+        if not self._expected_s:
+            return (
+                self.fallback.expected_context_tokens(context_tokens) if self.fallback is not None else context_tokens * 3 // 2
+            )
+        place = bisect_right(self._sizes, context_tokens)
+        return self._sums[place] // (len(self._sizes) - place) if place < len(self._sizes) else context_tokens
 
 
 @dataclass(slots=True)

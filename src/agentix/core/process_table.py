@@ -298,7 +298,7 @@ class ProcessTable:
         for history in (everything, row.history):
             if history is None:
                 continue
-            history.add(row.service_s)
+            history.add(row.service_s, row.context_tokens)
             if history.is_stale:
                 alike = [other for other in self._rows.values() if history is everything or other.history is history]
                 history.learn(other.service_s + sum(call.service_s for call in other.calls.values()) for other in alike)

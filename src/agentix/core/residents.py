@@ -18,6 +18,7 @@ class Candidate:
     index_s         the smaller, the better it is to have it in: seconds until it is over, by the share of the engine it takes
     context_tokens  what must be computed again if it loses its place
     need_tokens     what it needs until its call is over
+    reserve_tokens  what it is likely to need on average until it is over itself; at least as much
     is_resident     it had a place so far; is_running: it cannot lose it now; is_waiting: it has calls
     """
 
@@ -25,6 +26,7 @@ class Candidate:
     index_s: float
     context_tokens: int
     need_tokens: int
+    reserve_tokens: int
     started_s: float
     is_resident: bool
     is_running: bool
@@ -36,10 +38,10 @@ def choose_residents(candidates: Sequence[Candidate], capacity: EngineCapacity) 
 
     Residents keep their places while all fit. If they have grown out of the cache, the smallest of those that do not
     run lose theirs, those without a call first: that loses the least work. Then outsiders with calls come in, best first, into
-    free room, or in place of the worst residents that do not run, if it is worth it: what the outsider is better by
-    must be more than the time that computing the loser's context again will cost everybody who has calls here, one prefill
-    each. So where contexts are short or the engine is idle this is no set at all, and where they are long next to
-    the work left it is a set that nobody leaves before his end; the margin is computed, not chosen.
+    room that residents will not grow into, or in place of the worst residents that do not run, if it is worth it: what the
+    outsider is better by must be more than the time that computing the loser's context again will cost everybody who has
+    calls here, one prefill each. So where contexts are short or the engine is idle this is no set at all, and where they
+    are long next to the work left it is a set that nobody leaves before his end; the margin is computed, not chosen.
     """
     outside = {c.program_id for c in candidates if not c.is_resident}
     room = capacity.kv_tokens - sum(c.need_tokens for c in candidates if c.is_resident)
@@ -51,12 +53,13 @@ def choose_residents(candidates: Sequence[Candidate], capacity: EngineCapacity) 
             room += loser.need_tokens
             if room >= 0:
                 break
+    room = capacity.kv_tokens - sum(c.reserve_tokens for c in candidates if c.program_id not in outside)
     losers.sort(key=lambda c: c.index_s)
     held_up_s = capacity.prefill_s_per_token * sum(c.is_waiting for c in candidates)
     num_misfits = 0
     for newcomer in _best_first(c for c in candidates if c.is_waiting and not c.is_resident):
         beaten, freed = _beaten_by(newcomer, losers, room, held_up_s)
-        if newcomer.need_tokens > room + freed:
+        if newcomer.reserve_tokens > room + freed:
             num_misfits += 1
             if num_misfits == _MAX_MISFITS:
                 break
@@ -64,11 +67,11 @@ def choose_residents(candidates: Sequence[Candidate], capacity: EngineCapacity) 
         outside.remove(newcomer.program_id)
         outside.update(loser.program_id for loser in beaten)
         del losers[len(losers) - len(beaten) :]
-        room += freed - newcomer.need_tokens
+        room += freed - newcomer.reserve_tokens
     for late in _best_first(c for c in candidates if c.is_waiting and c.program_id in outside):
-        if late.need_tokens <= room:  # one that has been displaced by two smaller ones, say
+        if late.reserve_tokens <= room:  # one that has been displaced by two smaller ones, say
             outside.remove(late.program_id)
-            room -= late.need_tokens
+            room -= late.reserve_tokens
     return frozenset(outside)
 
 
@@ -84,10 +87,10 @@ def _beaten_by(newcomer: Candidate, losers: Sequence[Candidate], room: int, held
     beaten: list[Candidate] = []
     freed = 0
     for loser in reversed(losers):
-        if room + freed >= newcomer.need_tokens:
+        if room + freed >= newcomer.reserve_tokens:
             break
         if loser.index_s - newcomer.index_s <= held_up_s * loser.context_tokens:
             break
         beaten.append(loser)
-        freed += loser.need_tokens
+        freed += loser.reserve_tokens
     return beaten, freed

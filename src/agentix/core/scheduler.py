@@ -70,7 +70,7 @@ class Scheduler:
         self._running: set[str] = set()
         self._num_entries = 0
         self._starvation = Starvation(
-            table, self._entries, beta=self.policy.starvation_ratio(config), by_program=self.policy.starves_by_program
+            table, self._entries, beta=config.starvation_ratio, by_program=self.policy.starves_by_program
         )
 
     def apply(self, event: Event) -> list[Placed]:
@@ -248,7 +248,8 @@ class Scheduler:
         quantum_s = self.policy.quanta_s[level] * self._weights.get(row.program_class, 1.0) * row.weight
         entry = Entry((0, 0.0, 0, ""), level, self.policy.rank(call, row, now), quantum_s)
         entry.key = key = self._key_of(call, entry, self._num_entries + 1)
-        entry.is_promoted = reason == "starving"
+        entry.due_s = self.policy.due_s(call, row, now)
+        entry.is_promoted = reason == "starving" and entry.due_s is None
         if reason == "starving":
             entry.reset_waiting_s, entry.reset_service_s = call.waiting_s(now), call.service_s
         elif old is not None:

@@ -16,7 +16,8 @@ class Starvation:
 
     A waiting call is looked at no later than it starves (`due`); a running one whenever a step is charged to it (`reaches`).
     A call on the first level has nothing to gain and never starves. `entries` are the queue's, by call id, and the scheduler's
-    to change. `beta` None: nobody starves. `by_program`: what a program had before the call counts too.
+    to change. `beta` None: nobody starves. `by_program`: what a program had before the call counts too. Where the policy has
+    an answer of its own (`Entry.due_s`) that holds instead.
     """
 
     def __init__(self, table: ProcessTable, entries: Mapping[str, Entry], *, beta: float | None, by_program: bool) -> None:
@@ -33,10 +34,10 @@ class Starvation:
 
     def watch(self, call: CallRow, row: ProgramRow) -> None:
         """Make sure that the call, if it waits, is looked at no later than it starves."""
-        if self._beta is None:
+        entry = self._entries[call.call_id]
+        if self._beta is None and entry.due_s is None:
             return
         self._table.watch(call.call_id, self._totals_changed)
-        entry = self._entries[call.call_id]
         if entry.level > 0 and not call.running:
             self._watch.note(call.call_id, self._starves_at(call, row, entry))
 
@@ -66,6 +67,8 @@ class Starvation:
         return call, self._table.row(call.program_id)
 
     def _starves_at(self, call: CallRow, row: ProgramRow, entry: Entry) -> float:
+        if entry.due_s is not None:
+            return entry.due_s
         if self._beta is None:
             return math.inf
         return entry.starves_at(call, row, beta=self._beta, by_program=self._by_program)

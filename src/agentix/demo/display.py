@@ -9,6 +9,7 @@ from rich.text import Text
 
 from agentix.demo.programs import PROGRAMS, DemoProgram
 from agentix.demo.run import Arm
+from agentix.ui.columns import duration
 
 _SIGNS = "■▶◷·"  # of a call: done, with the server, held, not made yet
 _LEGEND = "■ done  ▶ with the server  ◷ waits for its turn  · to come"
@@ -19,7 +20,7 @@ def board(arms: Sequence[Arm]) -> Table:
     table = Table(box=None, pad_edge=False, caption=_LEGEND, caption_justify="left")
     table.add_column("PROGRAM", no_wrap=True)
     for arm in arms:
-        table.add_column(f"CALLS under {arm.policy}", no_wrap=True)
+        table.add_column(f"CALLS, {arm.policy}", no_wrap=True)
         table.add_column("WAITED", justify="right", no_wrap=True)
         table.add_column("DONE", justify="right", no_wrap=True)
     for program in PROGRAMS:
@@ -35,6 +36,6 @@ def _cells(program: DemoProgram, arm: Arm) -> Iterator[Text]:
     counts = [standing.num_done, standing.num_running, standing.num_held]
     counts.append(program.num_calls - sum(counts))
     yield Text("".join(sign * count for sign, count in zip(_SIGNS, counts, strict=True)))
-    yield Text(f"{standing.waited_s:.1f} s")
+    yield Text(duration(standing.waited_s))
     done_s = arm.done_s.get(program.name)
-    yield Text("" if done_s is None else f"{done_s:.1f} s", style="bold")
+    yield Text("" if done_s is None else duration(done_s), style="bold")

@@ -24,8 +24,9 @@ def num_answers(body: Mapping[str, Any]) -> int:
     So many calls it is on the budgets. Embeddings are no answers: a list of inputs is one call.
     """
     each, prompts = max(_counts(body, ("n", "best_of")), default=1), body.get("prompt")
-    is_one = not isinstance(prompts, list) or all(isinstance(item, int) for item in prompts)
-    return each if is_one else each * len(prompts)
+    if not isinstance(prompts, list) or all(isinstance(item, int) for item in prompts):
+        return each
+    return each * len(prompts)
 
 
 def check_metered(body: Mapping[str, Any]) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from ipaddress import ip_address
 
 from starlette.requests import Request
@@ -138,6 +139,7 @@ def _clients(request: Request) -> Iterator[str]:
         yield from (found.strip('"') for found in _FORWARDED_FOR.findall(value))
 
 
+@lru_cache(maxsize=1024)  # of every request: the same few
 def _is_loopback(client: str) -> bool:
     """Whether an address, perhaps with a port, is this machine's own. What is no address (`unknown`, `_hidden`) is not."""
     bare = re.fullmatch(r"\[(.+)\](?::\w+)?", client) or re.fullmatch(r"([^:]+)(?::\w+)?", client)

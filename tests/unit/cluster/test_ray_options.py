@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import httpx2
 import pytest
 
 from agentix.cli.serve import _ray
+from agentix.cluster import ray_serve
 from agentix.cluster.ray_cluster import import_ray
 from agentix.cluster.ray_scaling import ScalingSettings
-from agentix.cluster.ray_serve import ServeArguments
+from agentix.cluster.ray_serve import ServeArguments, make_gateway
 from agentix.cluster.ray_settings import RaySettings
 from agentix.core import ConfigError
+from agentix.gateway import EngineTarget
 from agentix.serve import ServeOptions
+from agentix.wire import KEY_VARIABLE
+from fake_engine import FakeEngine, served
+from gateway_system import CHAT
 
 
 def test_the_command_line_s_options_are_settings() -> None:
@@ -78,3 +87,32 @@ def test_ray_serve_s_arguments_are_the_same_settings() -> None:
 def test_arguments_that_make_no_sense_are_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         ServeArguments.read(arguments)
+
+
+@asynccontextmanager
+async def one_engine(*arguments: Any, **options: Any) -> AsyncIterator[Any]:
+    """What `engines_on_ray` gives, with an engine of the test's own and nobody to supervise it."""
+    async with served(FakeEngine().app) as url:
+        target = EngineTarget(engine_id="engine-0", url=url)
+        yield SimpleNamespace(targets=(target,), beside=nullcontext)
+
+
+async def test_the_application_is_a_gateway_that_asks_for_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray_serve, "engines_on_ray", one_engine)
+    monkeypatch.setenv(KEY_VARIABLE, "k" * 40)
+    async with (
+        served(make_gateway(ServeArguments.read({"model": "fake"}))) as url,
+        httpx2.AsyncClient(base_url=url, trust_env=False) as client,
+    ):
+        key = {"authorization": f"Bearer {'k' * 40}"}
+        assert (await client.post("/v1/chat/completions", json=CHAT, headers=key)).status_code == 200
+        assert (await client.post("/v1/chat/completions", json=CHAT)).status_code == 401
+
+
+async def test_the_application_does_not_begin_without_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray_serve, "engines_on_ray", one_engine)
+    monkeypatch.delenv(KEY_VARIABLE, raising=False)
+    gateway = make_gateway(ServeArguments.read({"model": "fake"}))
+    with pytest.raises(ConfigError, match="who may call"):
+        async with gateway.router.lifespan_context(gateway):
+            pass

@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 from agentix.cli import app
 from agentix.core.balancers import BALANCERS
 from agentix.core.policies import POLICIES
+from agentix.core.registry import Registry
 from doc_commands import command_line, commands, options, parse, subcommands
 from doc_pages import ROOT, Block, blocks, code_spans, pages, shown
 
@@ -30,7 +31,7 @@ DATA: dict[str, Callable[[str], Any]] = {
     "toml": tomllib.loads,
     "yaml": lambda text: list(yaml.safe_load_all(text)),
 }
-NAMED = {"policy": POLICIES, "balancer": BALANCERS}
+NAMED: dict[str, Registry[Any]] = {"policy": POLICIES, "balancer": BALANCERS}
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 

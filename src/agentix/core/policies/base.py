@@ -66,9 +66,13 @@ class SchedulingPolicy:
         """The level at which a call re-enters, at the tail, when it has used up its quantum at `level`."""
         return level
 
-    def starvation_ratio(self, config: SchedulerConfig) -> float | None:
-        """β: a waiting call moves to the first level once waiting is so many times service; None: never."""
-        return config.starvation_ratio
+    def due_s(self, call: CallRow, row: ProgramRow, now: float) -> float | None:
+        """When a call that enters a level now is to move to the first one if it still waits then, asked at each entry.
+
+        None leaves it to starvation: once waiting is so many times service.
+        """
+        del call, row, now
+        return None
 
     def retention_s(self, row: ProgramRow, now: float) -> float:
         """For how long an engine keeps the KV of the program's call that has just ended for the program's next call.

@@ -64,9 +64,9 @@ class Gittins(SchedulingPolicy):
         """The level of what is expected now: lower or higher than before."""
         return min(self.level(call, row, now), len(self.quanta_s) - 1)
 
-    def starvation_ratio(self, config: SchedulerConfig) -> float | None:
-        """`patience` as well: what has been asked on arrival goes on to hold while the call waits, by what it has had."""
-        return config.patience
+    def due_s(self, call: CallRow, row: ProgramRow, now: float) -> float:
+        """When its urgency has become 0, if the program does nothing but wait."""
+        return now + self.urgency_s(row, now) * self._patience
 
     def rank(self, call: CallRow, row: ProgramRow, now: float) -> float:
         """The program's virtual deadline."""
@@ -82,15 +82,14 @@ class Gittins(SchedulingPolicy):
         in the way of as many others as two of half its length. A program without a call is not over before its tool has
         answered: the mean of its gaps so far, or the present one if that is longer, counts on top.
         """
-        needs = [int(row.context_tokens * _GROWTH) + _ANSWER_TOKENS for row in rows]
-        if sum(needs) <= capacity.kv_tokens:
+        candidates = [self._candidate(row, held, capacity, now) for row in rows]
+        if sum(candidate.reserve_tokens for candidate in candidates) <= capacity.kv_tokens:
             return frozenset()
-        candidates = [self._candidate(row, need, held, capacity, now) for row, need in zip(rows, needs, strict=True)]
         return choose_residents(candidates, capacity)
 
-    def _candidate(
-        self, row: ProgramRow, need_tokens: int, held: frozenset[str], capacity: EngineCapacity, now: float
-    ) -> Candidate:
+    def _candidate(self, row: ProgramRow, held: frozenset[str], capacity: EngineCapacity, now: float) -> Candidate:
+        need_tokens = int(row.context_tokens * _GROWTH) + _ANSWER_TOKENS
+        at_end_tokens = row.history.expected_context_tokens(row.context_tokens) if row.history is not None else 0
         until_over_s = self.urgency_s(row, now)
         if not row.calls and row.last_completion_s is not None:
             mean_gap_s = row.gaps_s / row.num_gaps if row.num_gaps else 0.0
@@ -100,6 +99,7 @@ class Gittins(SchedulingPolicy):
             index_s=until_over_s * max(1.0, need_tokens * capacity.num_slots / capacity.kv_tokens),
             context_tokens=row.context_tokens,
             need_tokens=need_tokens,
+            reserve_tokens=min(max(need_tokens, (row.context_tokens + at_end_tokens) // 2), capacity.kv_tokens),
             started_s=row.started_s,
             is_resident=row.program_id not in held and has_been_served(row),
             is_running=any(call.running for call in row.calls.values()),
