@@ -236,7 +236,7 @@ def test_a_session_that_waits_for_its_client_keeps_nobody_waiting(preemption: st
     check_blocks(engine.scheduler)
 
 
-POLICIES = ("program_fcfs", "pause_resume", "las", "plas", f"{__name__}:KeepsAll")
+POLICIES = ("program_fcfs", "pause_resume", "las", "plas", "gittins", f"{__name__}:KeepsAll")
 ENGINES = {"overlap": st.booleans(), "num_slots": st.integers(1, 4), "max_batch_tokens": st.sampled_from((7, 64))}
 NUM_BLOCKS = st.one_of(st.integers(9, 30), st.sampled_from((60, 90)))  # the larger ones for those who hold programs back
 TINY = st.fixed_dictionaries(
