@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from agentix.core import POLICIES, SchedulerConfig
 from agentix.core.balancers import BALANCERS, make_balancer
-from agentix.core.events import CallArrived, CallMoved, Event, Placed, StepCompleted
+from agentix.core.events import CallArrived, CallMoved, Event, Placed, ProgramEnded, StepCompleted
 from agentix.cost.step import Step, StepCostModel, UnitCost
 from agentix.metrics import ProgramRecord
 from agentix.sim.config import PREEMPTIONS, EngineConfig
@@ -135,6 +135,8 @@ class Whereabouts:
                 self._moving.add(event.call_id)
             case StepCompleted():
                 return self._engine_ids[event.call_ids[0]]
+            case ProgramEnded():
+                return ""  # no engine's own
         return self._engine_ids[event.call_id]  # type: ignore[attr-defined]
 
 

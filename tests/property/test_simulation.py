@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 
 from agentix.core import ProcessTable, Scheduler
-from agentix.core.events import CallAborted, CallArrived, CallFinished, Event, ProgramStarted, StepCompleted
+from agentix.core.events import CallAborted, CallArrived, CallFinished, Event, ProgramEnded, ProgramStarted, StepCompleted
 from agentix.metrics import Status
 from agentix.sim.engine import ModelledEngine
 from agentix.sim.simulation import Simulation
@@ -33,7 +33,7 @@ def decisions(outcome: Outcome) -> list[tuple[Any, ...]]:
         engine_id = where.engine_of(event)
         if isinstance(event, StepCompleted) and not placed:
             continue
-        subject = "" if isinstance(event, StepCompleted) else event.call_id  # type: ignore[attr-defined]
+        subject = getattr(event, "call_id", "")
         told.append((type(event).__name__, engine_id, subject, pytest.approx(event.now, abs=1e-6), placed))
     return told
 
@@ -239,9 +239,13 @@ def test_the_core_replays_a_log_of_several_engines_to_the_same_decisions(case: C
     """Calls that move and engines that fail included. Total work, which only one policy asks for, places nobody."""
     table, where = ProcessTable(), Whereabouts()
     for index, program in enumerate(case.programs):
-        table.apply(ProgramStarted(now=0.0, program_id=f"{index}:{program.program_id}", total_work_s=0.0))
+        started_s = case.arrivals_s[index]
+        table.apply(ProgramStarted(now=started_s, program_id=f"{index}:{program.program_id}", total_work_s=0.0))
     schedulers: dict[str, Scheduler] = {}
     for event, placed in play(case).log:
+        if isinstance(event, ProgramEnded):
+            table.apply(event)
+            continue
         engine_id = where.engine_of(event)
         if engine_id not in schedulers:
             schedulers[engine_id] = Scheduler(case.engine.scheduler, table)

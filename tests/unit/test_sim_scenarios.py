@@ -83,6 +83,7 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     assert document["config"]["engine"]["scheduler"] == {
         "quanta_s": [1.0, 2.0, 4.0, 8.0],
         "starvation_ratio": None,
+        "patience": 0.25,
         "running_first": False,
         "weigh_evictions": False,
         "class_weights": [],

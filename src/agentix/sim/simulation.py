@@ -70,6 +70,7 @@ class Simulation:
         self._cost = cost
         self._balancer = balancer
         self._call_overhead_s = call_overhead_s
+        self._on_decision = on_decision
         fails_at_s = {event.engine_id: at_s for at_s, event in control if isinstance(event, EngineFails)}
         self._new_engine: Callable[[str], ModelledEngine] = lambda engine_id: ModelledEngine(
             engine_id,
@@ -238,7 +239,10 @@ class Simulation:
             at_s = ready_s + self._call_overhead_s
             self._kernel.schedule(CallIsReady(place.index, child.call_id), at_s=at_s, phase=Phase.ARRIVE)
         if run.is_over:
-            self.table.apply(ProgramEnded(now=self.now, program_id=run.program_id))
+            ended = ProgramEnded(now=self.now, program_id=run.program_id)
+            self.table.apply(ended)
+            if self._on_decision is not None:  # it places nobody, and policies that learn do so from it
+                self._on_decision(ended, [])
             if math.isfinite(self._num_places):
                 self._kernel.schedule(PlaceIsFree(), at_s=self.now, phase=Phase.ARRIVE)
             for engine in self.engines.values():
