@@ -14,8 +14,8 @@ from fake_engine import FakeEngine
 from gateway_system import CHAT, System, eventually, gateway
 
 BODY = json.dumps({**CHAT, "stream": True}).encode()
-HEAD = b"POST /v1/chat/completions HTTP/1.1\r\nhost: gateway\r\ncontent-length: %d\r\n\r\n" % len(BODY)
-CHUNKED = b"POST /v1/chat/completions HTTP/1.1\r\nhost: gateway\r\ntransfer-encoding: chunked\r\n\r\n"
+HEAD = b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n" % len(BODY)
+CHUNKED = b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n"
 NUM_SLOW = 20
 
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
