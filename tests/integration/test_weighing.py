@@ -32,7 +32,7 @@ def test_a_call_waits_for_blocks_that_take_longer_to_compute_than_its_quantum(
     engine.add("a", PROMPTS["a"], TOKENS["a"], "p")
     for _ in range(3):
         engine.step()
-    assert engine.scheduler._parking.pace.s_per_token == pytest.approx(STEP_S / 11)
+    assert engine.scheduler._pace.s_per_token == pytest.approx(STEP_S / 11)
     engine.add("b", PROMPTS["b"], TOKENS["b"], "q")
     engine.step()
     assert [r.request_id for r in engine.scheduler.running] == (["b"] if num_evictions else ["a"])
