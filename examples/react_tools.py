@@ -1,6 +1,7 @@
 """An agent with a tool: in every turn the model does a sum, until it answers. One program, one chain of calls.
 
 Run it: python examples/react_tools.py "What is 12 times 7, minus 4?"
+The server must take tools: vLLM wants `--enable-auto-tool-choice --tool-call-parser NAME` for that.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ NUMBER = {"type": "integer", "minimum": -9999, "maximum": 9999}
 STEP: dict[str, Any] = {"type": "object", "properties": {"do": {"enum": [*OPERATIONS, "answer"]}, "a": NUMBER, "b": NUMBER}}
 STEP |= {"required": ["do", "a", "b"], "additionalProperties": False}
 TOOL = {"type": "function", "function": {"name": "step", "description": "Does a sum, or answers with a.", "parameters": STEP}}
-# Servers take a tool that is named without further options; "auto" and "required" want a parser for the model's own format.
+# A small model takes the tool only if it must.
 CHOICE = {"type": "function", "function": {"name": "step"}}
 
 
