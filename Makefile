@@ -11,7 +11,7 @@ MINUTES ?= 30
 # Which figures `make paper` makes, e.g. FIGURE="12 13"; all if none
 FIGURE ?=
 
-.PHONY: help serve paper speed gateway-speed overhead equality soak install install-dev test check lint types contracts unit integration fidelity format clean docs
+.PHONY: help serve paper speed gateway-speed overhead equality soak install install-dev test check lint types contracts unit integration slow fidelity format clean docs
 
 help: ## list what can be done here
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -71,6 +71,9 @@ unit: install-dev ## fast tests: unit, property, golden
 
 integration: install-dev ## tests over sockets and processes, some with the real engine or a browser
 	@$(BIN)/pytest tests/integration tests/browser
+
+slow: install-dev ## tests that take minutes each: real engines on Ray, frameworks and examples on the real model
+	@$(BIN)/pytest tests/integration -m slow
 
 fidelity: install-dev ## simulate the runs that were measured on a real engine, and say how far off the simulator is
 	@$(BIN)/python -m benchmarks.fidelity predict

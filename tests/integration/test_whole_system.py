@@ -207,6 +207,7 @@ def test_the_engine_s_own_metrics_tell_what_program_scheduling_has_done(system: 
     assert system.metric("num_calls", "agentix") == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("example", "ended"),
     [("map_reduce.py", "program map-reduce: 9 calls")],
@@ -220,6 +221,7 @@ def test_an_example_runs_on_the_real_model(system: Running, example: str, ended:
     assert run.stdout
 
 
+@pytest.mark.slow
 async def test_langgraph_s_map_reduce_on_the_real_model(system: Running) -> None:
     graph = map_reduce(chat_model(system.url, "smollm2-135m", max_completion_tokens=8))
     agentix.instrument()
