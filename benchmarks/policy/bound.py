@@ -16,4 +16,4 @@ class ResidentSRPT(Gittins):
         """Total work less all service so far, seconds."""
         if row.total_work_s is None:
             raise ConfigError(f"the total work of program {row.program_id!r} is known to a simulation alone")
-        return max(self._least_s, row.total_work_s - row.service_s - sum(c.service_s for c in row.calls.values()))
+        return max(self._least_s, row.total_work_s - row.attained_s)

@@ -301,7 +301,7 @@ class ProcessTable:
             history.add(row.service_s, row.context_tokens)
             if history.is_stale:
                 alike = [other for other in self._rows.values() if history is everything or other.history is history]
-                history.learn(other.service_s + sum(call.service_s for call in other.calls.values()) for other in alike)
+                history.learn(other.attained_s for other in alike)
 
     def validate(self) -> None:
         """Check every invariant; raises InvalidTransition with the first that is broken. O(programs + calls)."""

@@ -107,6 +107,16 @@ class ProgramRow:
         return threads
 
     @property
+    def attained_s(self) -> float:
+        """Service so far, that of its active calls here included."""
+        return self.service_s + sum(call.service_s for call in self.calls.values())
+
+    @property
+    def has_been_served(self) -> bool:
+        """Whether a call of it has ever run here or is over."""
+        return self.num_over > 0 or any(call.running or call.service_s > 0 for call in self.calls.values())
+
+    @property
     def num_over(self) -> int:
         """Calls that are over, finished or aborted."""
         return self.num_finished + self.num_aborted

@@ -47,8 +47,7 @@ class Gittins(SchedulingPolicy):
 
     def expected_s(self, row: ProgramRow) -> float:
         """R: service that the program is expected to need until it is over, seconds, by its weights; always above 0."""
-        attained_s = row.service_s + sum(call.service_s for call in row.calls.values())
-        expected_s = row.history.expected_s(attained_s) if row.history is not None else attained_s
+        expected_s = row.history.expected_s(row.attained_s) if row.history is not None else row.attained_s
         return max(self._least_s, expected_s) / row.weight / self._weights.get(row.program_class, 1.0)
 
     def urgency_s(self, row: ProgramRow, now: float) -> float:
@@ -101,12 +100,7 @@ class Gittins(SchedulingPolicy):
             need_tokens=need_tokens,
             reserve_tokens=min(max(need_tokens, (row.context_tokens + at_end_tokens) // 2), capacity.kv_tokens),
             started_s=row.started_s,
-            is_resident=row.program_id not in held and has_been_served(row),
+            is_resident=row.program_id not in held and row.has_been_served,
             is_running=any(call.running for call in row.calls.values()),
             is_waiting=bool(row.calls),
         )
-
-
-def has_been_served(row: ProgramRow) -> bool:
-    """Whether a call of the program has ever run here or is over."""
-    return row.num_over > 0 or any(call.running or call.service_s > 0 for call in row.calls.values())

@@ -35,8 +35,8 @@ class PauseResume(SchedulingPolicy):
         """The programs that stay paused, or become so. O(programs · log programs)."""
         overdue = [row for row in rows if _is_overdue(row, now)]
         others = [row for row in rows if not _is_overdue(row, now)]
-        paused = [row for row in others if row.program_id in held or _is_new(row)]
-        active = [row for row in others if row.program_id not in held and not _is_new(row)]
+        paused = [row for row in others if row.program_id in held or not row.has_been_served]
+        active = [row for row in others if row.program_id not in held and row.has_been_served]
         room_tokens = capacity.kv_tokens - sum(_need_tokens(row) for row in (*overdue, *active))
         for row in sorted(active, key=lambda row: (bool(row.calls), _need_tokens(row))):
             if room_tokens >= 0:
@@ -56,11 +56,6 @@ def _need_tokens(row: ProgramRow) -> int:
     return row.context_tokens + DECODE_ROOM_TOKENS
 
 
-def _is_new(row: ProgramRow) -> bool:
-    """Whether the program has only calls that were never served."""
-    return row.num_over == 0 and not any(call.running or call.service_s > 0 for call in row.calls.values())
-
-
 def _is_overdue(row: ProgramRow, now: float) -> bool:
     return any(not call.running and call.waiting_s(now) >= PATIENCE_S for call in row.calls.values())
 
@@ -69,4 +64,4 @@ def _resume_class(row: ProgramRow) -> int:
     """0: goes on as soon as it may; 1: new; 2: its tool is busy."""
     if not row.calls:
         return 2
-    return 1 if _is_new(row) else 0
+    return 0 if row.has_been_served else 1
