@@ -1,7 +1,8 @@
 """An agent with a tool: in every turn the model does a sum, until it answers. One program, one chain of calls.
 
 Run it: python examples/react_tools.py "What is 12 times 7, minus 4?"
-The server must take tools: vLLM wants `--enable-auto-tool-choice --tool-call-parser NAME` for that.
+The server must take tools, as `make serve` does, whose small model steps about rather than arrive. Of a model of your own,
+tell vLLM how it writes tool calls: `agentix serve MODEL -- --enable-auto-tool-choice --tool-call-parser NAME`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ OPERATIONS = {"add": operator.add, "subtract": operator.sub, "multiply": operato
 NUMBER = {"type": "integer", "minimum": -9999, "maximum": 9999}
 STEP: dict[str, Any] = {"type": "object", "properties": {"do": {"enum": [*OPERATIONS, "answer"]}, "a": NUMBER, "b": NUMBER}}
 STEP |= {"required": ["do", "a", "b"], "additionalProperties": False}
-TOOL = {"type": "function", "function": {"name": "step", "description": "Does a sum, or answers with a.", "parameters": STEP}}
+STEP_TOOL = {"name": "step", "description": "Does a sum, or answers with a.", "parameters": STEP, "strict": True}
+TOOL = {"type": "function", "function": STEP_TOOL}
 # A small model takes the tool only if it must.
 CHOICE = {"type": "function", "function": {"name": "step"}}
 
@@ -49,8 +51,11 @@ async def main() -> None:
     ]
     async with connect(options) as server, agentix.program("react") as program:
         for _ in range(MAX_TURNS):
-            said = await server.ask(messages, tools=[TOOL], tool_choice=CHOICE, temperature=0)
+            said = await server.ask(messages, tools=[TOOL], tool_choice=CHOICE, temperature=0, max_tokens=120)
             messages.append(said.model_dump(exclude_none=True))
+            if not said.tool_calls:  # it was cut short
+                print(f"no tool was called: {said.content}")
+                break
             (call,) = said.tool_calls
             result, is_answer = run(call.function.arguments)
             print(f"{call.function.arguments} -> {result}")

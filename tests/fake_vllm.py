@@ -85,7 +85,7 @@ class AsyncScheduler:
         self.max_num_scheduled_tokens = 2048
         self.block_size = 16
         self.vllm_config = SimpleNamespace(
-            additional_config={"agentix": agentix or {}},
+            additional_config={"agentix": {"preemption": "none", **(agentix or {})}},  # it cannot park
             model_config=SimpleNamespace(dtype="torch.float32", max_model_len=4096),
             cache_config=SimpleNamespace(num_gpu_blocks=100, enable_prefix_caching=True),
             scheduler_config=SimpleNamespace(async_scheduling=True),

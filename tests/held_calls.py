@@ -12,6 +12,7 @@ from agentix.gateway.admission import Admission
 from agentix.gateway.admission_settings import AdmissionSettings
 from agentix.gateway.budgets import Budgets
 from agentix.gateway.config import EngineTarget
+from agentix.gateway.decision_log import DecisionLog, LoggedTable
 from agentix.gateway.engines import EnginePool
 from agentix.gateway.fit import Needs
 from agentix.gateway.tenants import Tenant
@@ -24,16 +25,23 @@ def tenant(name: str, **fields: Any) -> Tenant:
 
 
 class Gateway:
-    """An admission before engines e0, e1, … that do nothing; `log` has every decision."""
+    """An admission before engines e0, e1, … that do nothing; `log` has every decision, and so has `decision_log`."""
 
     def __init__(
-        self, num_engines: int = 1, *, tenants: tuple[Tenant, ...] = (), plugin: bool = False, **settings: Any
+        self,
+        num_engines: int = 1,
+        *,
+        tenants: tuple[Tenant, ...] = (),
+        plugin: bool = False,
+        decision_log: DecisionLog | None = None,
+        **settings: Any,
     ) -> None:
         targets = tuple(EngineTarget(engine_id=f"e{n}", url=f"http://e{n}", plugin=plugin) for n in range(num_engines))
         self.now = 0.0
-        self.table = ProcessTable()
+        self.table = ProcessTable() if decision_log is None else LoggedTable(decision_log)
         self.pool = EnginePool(targets, httpx2.AsyncClient(trust_env=False, verify=False), 1.0)
-        self.log: list[tuple[str, str]] = []
+        self.log: list[tuple[str | None, str]] = []
+        self.decision_log = decision_log
         self.admission = Admission(
             self.table,
             self.pool,
@@ -43,8 +51,10 @@ class Gateway:
             clock=lambda: self.now,
         )
 
-    def decided(self, queue: str, event: Event, placed: list[Placed]) -> None:
+    def decided(self, queue: str | None, event: Event, placed: list[Placed]) -> None:
         self.log.append((queue, log_line(event, placed)))
+        if self.decision_log is not None:
+            self.decision_log.decided(queue, event, placed)
 
     def arrive(
         self,

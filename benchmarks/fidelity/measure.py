@@ -67,6 +67,7 @@ async def _run(case: Case, trace: Path, out: Path, logs: Path, model: str, engin
         vllm_args=VLLM_ARGS,
         scheduler={
             "policy": case.policy,
+            "preemption": "none",
             "decision_log": str(logs / "decisions.jsonl"),
             "step_log": str(logs / "steps.jsonl"),
         },

@@ -30,8 +30,6 @@ TRACES = {
 }
 BOUND = "benchmarks.policy.bound:ResidentSRPT"
 POLICIES = ("fcfs", "plas", "default", "program_fcfs", "pause_resume", "las", "srpt", BOUND)
-# Those that run as engines run them: the paper's and other systems' are taken as they are published.
-_WITH_ENGINE_RULES = ("default", BOUND)
 
 # The load at which programs take so many times as long as alone is what an engine under first come, first served can carry.
 _SATURATED = 5.0
@@ -70,9 +68,17 @@ def trace_file(trace: str) -> Path:
     return path
 
 
+def engine_under(policy: str) -> EngineConfig:
+    """The engine that is modelled. The default policy and what is built on it (dotted paths) have the rules that engines have.
+
+    The paper's policies and other systems' are taken as they are published.
+    """
+    rules = PluginSettings().scheduler if policy == "default" or ":" in policy else SchedulerConfig()
+    return EngineConfig(scheduler=replace(rules, policy=policy), max_num_seqs=NUM_SLOTS)
+
+
 def play(cell: Cell) -> Result:
     """Simulate. The same cell gives the same result."""
-    rules = PluginSettings().scheduler if cell.policy in _WITH_ENGINE_RULES else SchedulerConfig()
     workload = "benchmarks.policy.mixed:MixedTraces" if cell.trace == "mixed" else str(trace_file(cell.trace))
     config = SimulationConfig(
         workload=workload,
@@ -84,7 +90,7 @@ def play(cell: Cell) -> Result:
         device=DEVICE,
         model=MODEL,
         kv_tokens=KV_TOKENS,
-        engine=EngineConfig(scheduler=replace(rules, policy=cell.policy), max_num_seqs=NUM_SLOTS),
+        engine=engine_under(cell.policy),
     )
     document = run_case(config, config.cases()[0]).document()
     return Result(

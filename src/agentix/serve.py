@@ -28,6 +28,7 @@ from agentix.engine.model import resolve_model
 from agentix.engine.settings import PluginSettings
 from agentix.gateway import EngineTarget, GatewayConfig, create_app
 from agentix.gateway.admission_settings import AdmissionSettings
+from agentix.gateway.decision_log import log_in
 from agentix.gateway.observer import Observer
 from agentix.gateway.server import serving
 from agentix.gateway.tenants import Tenants
@@ -43,7 +44,7 @@ class ServeOptions:
 
     model / engine_urls   start `num_engines` engines of this model, or use servers that run already; one of the two
     plugin                settings for the engines we start; None: stock vLLM, without program scheduling
-    decision_log          directory for one decision log per engine
+    decision_log          directory for the gateway's decision log (gateway.jsonl) and one per engine that we start
     vllm_args             passed on to vLLM
     engine_key_env        environment variable with the API key of the servers at `engine_urls`
     tenants_file          who may call, and how much; None: whoever has the key in AGENTIX_API_KEY, or everybody
@@ -85,9 +86,9 @@ class ServeOptions:
     def __post_init__(self) -> None:
         if (self.model and self.engine_urls) or not (self.model or self.engine_urls or self.more_engines):
             raise ConfigError("give either a MODEL to start engines for, or --engine-url of servers that already run")
-        ours = (self.num_engines, self.plugin, self.decision_log, self.vllm_args)
-        if not self.model and ours != (1, PluginSettings(), None, ()):
-            options = "preemption, stock, engines, decision-log and vLLM's options"
+        ours = (self.num_engines, self.plugin, self.vllm_args)
+        if not self.model and ours != (1, PluginSettings(), ()):
+            options = "preemption, stock, engines and vLLM's options"
             raise ConfigError(f"{options} are for engines that agentix starts itself")
         if self.num_engines < 1:
             raise ConfigError(f"the number of engines must be at least 1, not {self.num_engines}")
@@ -230,13 +231,8 @@ def _plugin_settings(options: ServeOptions, engine_id: str) -> dict[str, Any] | 
     if options.plugin is None:
         return None
     settings = options.plugin.to_mapping()
-    if options.decision_log is not None:
-        try:
-            options.decision_log.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ConfigError(f"cannot create the directory {options.decision_log}: {error.strerror}") from None
-        settings["decision_log"] = str(options.decision_log.resolve() / f"{engine_id}.jsonl")
-    return settings
+    log = log_in(options.decision_log, engine_id)
+    return settings if log is None else {**settings, "decision_log": str(log)}
 
 
 def _targets(options: ServeOptions, engines: list[LocalEngine]) -> tuple[EngineTarget, ...]:
@@ -268,6 +264,7 @@ async def _serve_gateway(
         remote_clients=options.insecure,
         normalise_preambles=options.normalise_preambles,
         admission=options.admission,
+        decision_log=log_in(options.decision_log, "gateway"),
     )
     keepers = () if options.table is None else (options.table,)
     app = create_app(

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from agentix.core.errors import ConfigError
 from agentix.core.events import Attained
 
 PROGRAM_HEADER = "x-agentix-program"
@@ -29,13 +30,13 @@ _XARGS = {
     "weight": "agentix_weight",
 }
 TOTALS_XARGS = frozenset(_XARGS.values())
-_CLASS_XARG = "agentix_class"
+CLASS_XARG = "agentix_class"
 LAST_CALL_XARG = "agentix_last_call"
 
 
 def attained_to_xargs(attained: Attained) -> dict[str, float | str]:
     """What a gateway adds to a call's `vllm_xargs` for an engine with the plug-in."""
-    values = {key: getattr(attained, field) for field, key in _XARGS.items()} | {_CLASS_XARG: attained.program_class or None}
+    values = {key: getattr(attained, field) for field, key in _XARGS.items()} | {CLASS_XARG: attained.program_class or None}
     if attained.weight == 1.0:
         values[_XARGS["weight"]] = None  # an engine takes it for granted
     return {key: value for key, value in values.items() if value is not None}
@@ -47,7 +48,7 @@ def attained_from_xargs(xargs: Mapping[str, Any] | None) -> Attained | None:
         return None
     found = {field: xargs.get(key) for field, key in _XARGS.items()}
     values = {field: float(v) for field, v in found.items() if isinstance(v, int | float) and 0 <= v <= sys.float_info.max}
-    program_class = xargs.get(_CLASS_XARG)
+    program_class = xargs.get(CLASS_XARG)
     if not isinstance(program_class, str):
         program_class = None
     return Attained(**values, program_class=program_class) if values or program_class else None
@@ -61,6 +62,12 @@ def is_last_call(xargs: Mapping[str, Any] | None) -> bool:
 def server_root(url: str) -> str:
     """A server's address from whatever people give as its base URL: without /v1, and without a slash at the end."""
     return url.rstrip("/").removesuffix("/v1").rstrip("/")
+
+
+def require_http(url: str, whose: str) -> None:
+    """Raise ConfigError unless this can be a web server's URL; `whose` names the server."""
+    if not url.startswith(("http://", "https://")):
+        raise ConfigError(f"{whose} URL starts with http:// or https://, not {url!r}")
 
 
 def key_headers(environ: Mapping[str, str]) -> dict[str, str]:

@@ -122,6 +122,7 @@ async def test_a_huge_parallel_program_leaves_its_home_and_others_do_not_wait_fo
 
 async def test_a_conversation_that_moves_says_so_and_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agentix.gateway.engines.SLOW_START_S", 0.001)
+    monkeypatch.setattr("agentix.gateway.rebalancing._PERIOD_S", 3600.0)  # or nobody would be held for long
     engines = SlottedEngine(), SlottedEngine()
     async with gateway(*engines, admission=AdmissionSettings(max_concurrency=4)) as system:
         await system.models_known()

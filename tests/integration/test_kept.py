@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,6 +24,13 @@ class KeepsAll(SchedulingPolicy):
 
     def retention_s(self, row: ProgramRow, now: float) -> float:
         return 10 * STEP_S if len(row.program_id) == 1 else 3600.0 * len(row.program_id)
+
+
+class KeepsNothing(SchedulingPolicy):
+    """The same without that, and with vLLM's own order of free blocks; a second level, where no call ever is, lets it park."""
+
+    quanta_s = (math.inf, math.inf)
+    ignores_programs = True
 
 
 KEEPING = {"policy": f"{__name__}:KeepsAll"}
@@ -268,7 +276,7 @@ def test_whatever_happens_every_call_ends_and_every_block_is_free(
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(options=st.fixed_dictionaries(ENGINES | {"num_blocks": NUM_BLOCKS}), picks=st.lists(st.integers(0, 999), max_size=60))
 def test_engines_that_do_not_park_end_every_call_too(policy: str, options: dict[str, Any], picks: Sequence[int]) -> None:
-    engine, wanted = Engine({"policy": policy}, max_model_len=32, **options), {}
+    engine, wanted = Engine({"policy": policy, "preemption": "none"}, max_model_len=32, **options), {}
     for number, pick in enumerate(picks):
         name, prompt, max_tokens = f"r{number}", [pick % 3] * (pick % 11) + [1 + pick % 7], 1 + pick % 20
         engine.add(name, prompt, max_tokens, (None, "p", "q", "s", "t")[pick % 5])
@@ -294,8 +302,8 @@ def test_nobody_waits_or_is_preempted_because_of_what_is_kept(
 ) -> None:
     """Where no prompt is like another, an engine that keeps KV does the same, step by step, as one that does not."""
     histories = []
-    for policy in ("fcfs", f"{__name__}:KeepsAll"):
-        engine = Engine({"policy": policy, "preemption": preemption}, max_model_len=32, **options)
+    for policy in ("KeepsNothing", "KeepsAll"):
+        engine = Engine({"policy": f"{__name__}:{policy}", "preemption": preemption}, max_model_len=32, **options)
         history = []
         for number, pick in enumerate(picks):
             prompt = [1 + number % 39, 1 + number // 39, *[5] * (pick % 11)]
@@ -312,3 +320,29 @@ def test_nobody_waits_or_is_preempted_because_of_what_is_kept(
 def test_a_policy_that_ignores_programs_leaves_vllm_s_order_of_free_blocks_alone(policy: str, is_stock: bool) -> None:
     engine = engine_of({"policy": policy}, num_blocks=8)
     assert (engine.scheduler._kept.order is None) == is_stock
+
+
+def test_first_come_first_served_leaves_vllm_as_it_is() -> None:
+    assert engine_of({"policy": "fcfs", "preemption": "park"}, num_blocks=8).scheduler._parking is None
+    assert engine_of({"policy": "plas"}, num_blocks=8).scheduler._parking is not None
+
+
+def test_a_context_that_smaller_ones_leave_no_room_for_is_not_held_back_for_ever() -> None:
+    """240 tokens, 4 slots. The giant needs 50 x 17/16 + 64 = 117 of them, the others 72 each, so two of them and 96 left.
+
+    Each time one is over another comes, in a program of its own. When 4 x 4 of them have been let in before it, it is its turn.
+    """
+    engine = engine_of({"policy": "gittins", "quanta_s": [1.0]}, num_blocks=60, num_slots=4)
+    for number in range(400):
+        while len(engine.scheduler.requests) < 8:
+            engine.add(f"r{number}-{len(engine.scheduler.requests)}", prompt_of(8, first=1 + number % 9), 6)
+        if number == 20:
+            engine.add("giant", prompt_of(50, first=10), 4, "giant")
+        engine.step()
+        engine.now += 0.1
+        if engine.endings["giant"]:
+            break
+    assert engine.answers["giant"] == answer(prompt_of(50, first=10), 4)
+    assert engine.scheduler.core.holding.num_held_back > 16
+    engine.run()
+    check_blocks(engine.scheduler)

@@ -15,7 +15,7 @@ from benchmarks.without_model.scheduler import STEP_S, Engine, ProgramScheduler,
 
 pytestmark = pytest.mark.engine
 
-STATES = ("running", "waiting", "parked")
+STATES = ("running", "waiting", "parked", "held")
 SCHEDULING_S = STEP_S / 4  # what a decision takes on the clock of these tests
 MODEL = SimpleNamespace(model_config=SimpleNamespace(served_model_name="small"))
 

@@ -33,9 +33,17 @@ KEYS = {name: f"agx-{name}-" + "0123456789" * 4 for name in ("acme", "blue")}
 
 
 class CountingEngine(FakeEngine):
-    """Says SAID, and counts: a token for four characters of the messages, and as many in the answer as are asked for."""
+    """Says SAID, and counts: a token for four characters of the messages, and as many in the answer as are asked for.
+
+    `prompts`: what it was sent.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.prompts: list[Any] = []
 
     async def events(self, body: Any) -> AsyncIterator[bytes]:
+        self.prompts.append(body["messages"])
         yield sse({"choices": [{"index": 0, "delta": {"content": SAID}}]})
         num_prompt = len(json.dumps(body["messages"])) // 4
         yield sse({"choices": [], "usage": {"prompt_tokens": num_prompt, "completion_tokens": body["max_tokens"]}})
@@ -83,12 +91,14 @@ class Heard:
 
 
 @asynccontextmanager
-async def recording(system: System, out: Path, environ: dict[str, str] | None = None) -> AsyncIterator[Heard]:
+async def recording(
+    system: System, out: Path, environ: dict[str, str] | None = None, *, with_text: bool = False
+) -> AsyncIterator[Heard]:
     """While the block runs, the system is recorded."""
     stop, heard = asyncio.Event(), Heard()
 
     async def run() -> None:
-        config = RecordConfig(url=f"{system.url}/v1", out=out)
+        config = RecordConfig(url=f"{system.url}/v1", out=out, with_text=with_text)
         heard.result = await record(config, stop=stop, environ=environ or {}, on_progress=heard.progress)
 
     task = asyncio.create_task(run())
@@ -98,12 +108,12 @@ async def recording(system: System, out: Path, environ: dict[str, str] | None = 
     await task
 
 
-async def bench(system: System, folder: Path) -> dict[str, Any]:
-    """Both programs, once each; the result."""
+async def bench(system: System, folder: Path, workload: Path | None = None) -> dict[str, Any]:
+    """Both programs, or two of another workload, once each; the result."""
     save_programs(folder / "workload.jsonl", programs())
     config = BenchConfig(
         target=system.url,
-        workload=folder / "workload.jsonl",
+        workload=workload or folder / "workload.jsonl",
         out=folder / "result.json",
         num_programs=2,
         rate_per_s=float("inf"),
@@ -130,6 +140,20 @@ async def test_what_is_recorded_is_what_was_served(tmp_path: Path) -> None:
         assert {c.call_id: c.prompt_tokens for c in copy.calls} == {name: c["prompt_tokens"] for name, c in served.items()}
         assert all((c.tool_gap_s or 0.0) >= 0.01 for c in copy.calls if any(c.call_id in d.parents for d in copy.calls))
     assert "Dune" not in str(traced)
+
+
+async def test_with_text_a_recording_is_replayed_with_the_same_prompts(tmp_path: Path) -> None:
+    out = tmp_path / "trace.jsonl"
+    first, second = CountingEngine(), CountingEngine()
+    async with gateway(first) as system, recording(system, out, with_text=True) as heard:
+        await bench(system, tmp_path)
+    assert (heard.result.is_whole, heard.result.num_without_text) == (True, 0)
+    assert out.stat().st_mode & 0o777 == 0o600
+    assert out.read_text().count("Who wrote Dune?") == 20  # the chain's first question, once
+    async with gateway(second) as system:
+        await bench(system, tmp_path, out)
+    assert len(first.prompts) == 7
+    assert sorted(map(json.dumps, second.prompts)) == sorted(map(json.dumps, first.prompts))
 
 
 async def test_prompts_share_in_the_trace_what_they_share_in_truth(tmp_path: Path) -> None:

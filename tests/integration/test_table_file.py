@@ -103,7 +103,7 @@ async def test_a_file_that_cannot_be_read_is_put_aside(tmp_path: Path, text: str
 async def test_nothing_new_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "table"
     written: list[str] = []
-    monkeypatch.setattr(table_file, "_write", lambda _, lines: written.append("".join(lines)))
+    monkeypatch.setattr(table_file, "_write", lambda _, text: written.append(text))
     async with gateway(FakeEngine(), table=kept_in(path)) as system:
         await system.chat(P)
         await eventually(lambda: any('"num_finished":1' in text for text in written))

@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from agentix.cli import app
+from agentix.core.errors import ConfigError
 from agentix.gateway.tenants import Tenant, Tenants, key_digest
 from agentix.ui.feed import GatewayFault
 from fake_engine import FakeEngine
@@ -47,3 +48,9 @@ async def test_the_key_comes_from_the_environment(monkeypatch: pytest.MonkeyPatc
         monkeypatch.setenv("AGENTIX_API_KEY", key)
         told = json.loads((await top("--gateway", system.url, "--json")).stdout)
         assert ([row["id"] for row in told["programs"]], told["engines"]) == (["p"], [])  # engines are for admins
+
+
+async def test_what_cannot_be_a_gateway_is_refused_before_anything_is_asked() -> None:
+    refused = (await top("--url", "localhost:8080", "--once")).exception
+    assert isinstance(refused, ConfigError)
+    assert str(refused) == "the gateway's URL starts with http:// or https://, not 'localhost:8080'"

@@ -210,7 +210,7 @@ def test_the_engine_s_own_metrics_tell_what_program_scheduling_has_done(system: 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("example", "ended"),
-    [("map_reduce.py", "program map-reduce: 9 calls")],
+    [("map_reduce.py", "program map-reduce: 9 calls"), ("react_tools.py", "program react: ")],
 )
 def test_an_example_runs_on_the_real_model(system: Running, example: str, ended: str) -> None:
     path = Path(__file__).parents[2] / "examples" / example

@@ -60,6 +60,14 @@ def test_a_scheduler_is_passed_as_class_and_settings() -> None:
     assert json.loads(value_of("--additional-config", line)) == {"agentix": {"policy": "atlas"}}
 
 
+@pytest.mark.parametrize(("name", "takes_tools"), [("smollm2-135m", True), ("tiny-random", True), ("org/model", False)])
+def test_built_in_models_take_tools_and_how_others_write_them_is_the_users_to_say(name: str, takes_tools: bool) -> None:
+    line = engine_command(EngineOptions(model="m", served_model_name=name, command=("run",)), 1)
+    assert ("--enable-auto-tool-choice" in line, "--tool-call-parser" in line) == (takes_tools, takes_tools)
+    given = EngineOptions(model="m", served_model_name=name, vllm_args=("--tool-call-parser", "mine"), command=("run",))
+    assert value_of("--tool-call-parser", engine_command(given, 1)) == "mine"
+
+
 def test_cpu_defaults_are_for_the_cpu_build_only(monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(CPU_ARGS) < set(engine_command(options(), 1))
     monkeypatch.setattr(command, "is_cpu_build", lambda: False)

@@ -40,10 +40,12 @@ def test_it_is_what_default_means() -> None:
     assert POLICIES.resolve("default") is Gittins
 
 
-def test_without_history_the_level_is_that_of_attained_service() -> None:
-    for service_s, level in ((0.0, 0), (0.9, 0), (1.0, 1), (2.9, 1), (3.0, 2), (7.0, 3)):
-        served = row(service_s=service_s, critical_path_s=service_s)
-        assert policy().level(call(served), served, now=service_s) == level
+def test_while_nothing_is_known_programs_go_first_come_first_served() -> None:
+    """The first to be over are the first to teach; were all served alike, nobody would be over for long."""
+    begun = row(service_s=40.0, critical_path_s=40.0)
+    fresh = ProgramRow(program_id="later", started_s=1.0)
+    assert policy().level(call(begun), begun, now=40.0) == policy().level(call(fresh), fresh, now=40.0) == 0
+    assert policy().rank(call(begun), begun, 40.0) < policy().rank(call(fresh), fresh, 40.0)
 
 
 def test_in_a_class_of_equals_who_has_begun_is_better() -> None:
@@ -65,6 +67,54 @@ def test_neither_service_nor_gaps_are_waiting() -> None:
     busy = row(totals_s=[8.0] * 8, critical_path_s=5.0, gaps_s=7.0, num_gaps=1)
     assert policy().urgency_s(busy, now=12.0) == 8.0
     assert policy().urgency_s(busy, now=13.0) == 4.0
+
+
+def test_a_call_that_runs_does_not_wait() -> None:
+    """What it has had counts at once, not only when it is over."""
+    busy = row(totals_s=[8.0] * 8)
+    running = call(busy, runs=True)
+    running.service_s = 5.0
+    assert policy().urgency_s(busy, now=5.0) == 8.0
+    assert policy().urgency_s(busy, now=6.0) == 4.0
+
+
+def taught(**settings: object) -> Shell:
+    """A shell in whose class every program takes 8 s, so that one that waits is on the first level after 2 s."""
+    shell = Shell(**{"policy": "gittins", "quanta_s": (1.0, 2.0, 4.0), **settings})  # type: ignore[arg-type]
+    for i in range(8):
+        shell.serve(f"h{i}", 8.0, f"h{i}")
+        shell.end(f"h{i}")
+    return shell
+
+
+def test_while_another_thread_is_served_a_program_does_not_wait() -> None:
+    """Two calls come, and after 1 s one of them runs for 2 s: the other one's turn comes after 4 s, not after 2."""
+    shell = taught()
+    assert [p.level for p in (*shell.arrive("a"), *shell.arrive("b"))] == [3, 3]
+    assert not shell.wait(1.0)
+    shell.start("b")
+    assert not shell.step(2.0, "b")
+    assert [(p.call_id, p.level, p.reason) for p in shell.wait(1.0)] == [("a", 0, "starving")]
+
+
+def test_a_call_that_was_preempted_waits_from_then_on() -> None:
+    shell = taught()
+    shell.arrive("a")
+    shell.start("a")
+    assert not shell.step(7.0, "a")
+    assert not shell.preempt("a")
+    assert not shell.wait(1.9)
+    assert [(p.call_id, p.level) for p in shell.wait(0.1)] == [("a", 0)]
+
+
+def test_a_call_of_lower_priority_stays_below_the_others_of_its_program() -> None:
+    """However long it waits, and when its level is asked for again."""
+    shell = taught()
+    shell.arrive("good")
+    shell.arrive("bad", priority=2)
+    assert [shell.scheduler.level(c) for c in ("good", "bad")] == [3, 3]  # there are no more
+    shell.wait(60.0)
+    assert [shell.scheduler.level(c) for c in ("good", "bad")] == [0, 2]
 
 
 def test_a_heavier_program_counts_for_less() -> None:

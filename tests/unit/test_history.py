@@ -58,7 +58,7 @@ def test_too_few_totals_say_nothing() -> None:
     for _ in range(MIN_TOTALS - 1):
         history.add(5.0)
         assert not history.is_stale
-    assert history.expected_s(3.0) == 3.0  # as least attained service has it
+    assert history.expected_s(3.0) == 0.0  # all alike, whatever they have had
     history.add(5.0)
     assert history.is_stale
 
@@ -109,3 +109,43 @@ def test_what_is_expected_is_a_positive_number_within_reach(
     if attained_s < max(totals_s) and not under_way_s:
         # Investing until every program is over is one of the choices, and it costs no more than the longest takes.
         assert expected_s <= max(totals_s) * (1 + 1e-9)
+
+
+def drifting(num_new: int) -> ServiceHistory:
+    """A full memory of programs of 1 s, of which the last `num_new` needed 100 s."""
+    return learnt([1.0] * MAX_TOTALS + [100.0] * num_new)
+
+
+def test_a_class_that_changes_is_followed_within_the_memory() -> None:
+    """Of 512 totals k are new: a second invested in each of them completes 512 - k. The last 11 old ones count no more."""
+    for num_new, expected_s in ((0, 1.0), (1, 512 / 511), (256, 2.0), (448, 8.0), (500, 512 / 12), (501, 100.0), (512, 100.0)):
+        assert drifting(num_new).expected_s(0.0) == pytest.approx(expected_s)
+    assert drifting(1).expected_s(1.0) == 99.0  # who goes on is one of the new ones, from the first of them on
+
+
+@given(st.integers(0, MAX_TOTALS), st.floats(0.01, 1e3), st.floats(0.01, 1e3))
+def test_while_old_and_new_are_mixed_what_is_expected_is_between_them(num_new: int, old_s: float, new_s: float) -> None:
+    expected_s = learnt([old_s] * (MAX_TOTALS - num_new) + [new_s] * num_new).expected_s(0.0)
+    assert min(old_s, new_s) * (1 - 1e-9) <= expected_s <= max(old_s, new_s) * (1 + 1e-9)
+
+
+def test_a_class_in_use_is_not_forgotten_for_its_age() -> None:
+    histories = Histories()
+    old = histories.of("old")
+    for i in range(MAX_CLASSES - 1):
+        histories.of(str(i))
+    assert histories.of("old") is old
+    histories.of("one more")
+    assert "old" in histories.by_class
+    assert "0" not in histories.by_class
+
+
+def test_the_longer_memory_takes_the_place_of_the_shorter() -> None:
+    history = learnt([1.0] * 8)
+    before = history.num_added
+    assert not history.recall([5.0] * 8, [1] * 8)
+    assert (list(history.totals_s), history.num_added) == ([1.0] * 8, before)
+    assert history.recall([5.0] * 9, [1] * 9)
+    assert (list(history.totals_s), list(history.contexts)) == ([5.0] * 9, [1] * 9)
+    assert history.is_stale
+    assert history.num_added != before

@@ -71,5 +71,6 @@ def test_a_request_that_is_held_back_waits_and_is_not_given_out(queue_class: Any
     with pytest.raises(IndexError):
         queue.peek_request()
     held.discard("b")
+    queue.reposition("b")
     assert bool(queue)
     assert queue.peek_request() is requests["b"]

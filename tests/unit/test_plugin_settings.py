@@ -51,6 +51,11 @@ def test_settings_in_the_environment_must_be_an_object(text: str) -> None:
         PluginSettings.find(None, {"AGENTIX_PLUGIN": text})
 
 
+def test_running_calls_are_parked_unless_that_is_switched_off() -> None:
+    assert PluginSettings().preemption == PluginSettings.from_mapping({}).preemption == "park"
+    assert PluginSettings.from_mapping({"preemption": "none"}).preemption == "none"
+
+
 def test_settings_survive_json() -> None:
     settings = PluginSettings.from_mapping(
         {"policy": "atlas", "preemption": "park", "class_weights": {"gold": 2}, "program_idle_s": 5}

@@ -7,7 +7,16 @@ import math
 import pytest
 
 from agentix.core import InvalidTransition, ProcessTable, UnknownProgram
-from agentix.core.events import Attained, CallArrived, CallFinished, CallMoved, ProgramStarted, StepCompleted
+from agentix.core.events import (
+    Attained,
+    CallArrived,
+    CallFinished,
+    CallMoved,
+    ProgramStarted,
+    ServedElsewhere,
+    StepCompleted,
+    TotalsLearnt,
+)
 from agentix.core.program import MAX_PATHS
 from core_shell import Shell
 
@@ -29,6 +38,64 @@ def test_starting_a_live_program_again_changes_nothing() -> None:
     shell.begin("p", program_class="other", total_work_s=1.0)
     row = shell.row()
     assert (row.program_class, row.total_work_s, row.started_s, row.service_s) == ("chat", 9.0, 0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("said", "classes"),
+    [
+        (["", "chat", "coder"], ["", "chat", "chat"]),
+        (["auto-1", "auto-2"], ["auto-1", "auto-2"]),
+        (["auto-1", "", "chat", "auto-2"], ["auto-1", "auto-1", "chat", "chat"]),
+    ],
+)
+@pytest.mark.parametrize("with_calls", [False, True])
+def test_a_class_that_is_named_takes_the_place_of_none_and_of_one_that_was_worked_out(
+    said: list[str], classes: list[str], *, with_calls: bool
+) -> None:
+    table = ProcessTable()
+    for n, (name, program_class) in enumerate(zip(said, classes, strict=True)):
+        if with_calls:
+            table.apply(CallArrived(now=float(n), call_id=f"{n}", program_id="p", program_class=name or None))
+        else:
+            table.apply(ProgramStarted(now=float(n), program_id="p", program_class=name))
+        assert table.row("p").program_class == program_class
+        assert table.row("p").history is table.histories.by_class[program_class]
+
+
+@pytest.mark.parametrize(
+    ("before", "said", "after"), [("chat", "auto-1", "chat"), ("chat", "coder", "coder"), ("auto-1", "auto-2", "auto-2")]
+)
+def test_what_a_wider_table_says_of_the_class_holds_unless_it_was_only_worked_out(before: str, said: str, after: str) -> None:
+    table = ProcessTable()
+    table.apply(ProgramStarted(now=0.0, program_id="p", program_class=before))
+    table.apply(CallArrived(now=1.0, call_id="a", program_id="p", attained=Attained(program_class=said)))
+    assert table.row("p").program_class == after
+
+
+def test_what_was_learnt_elsewhere_foretells_beside_what_is_under_way_here() -> None:
+    """As if ten programs of the class had ended here; ten of it have had 5 s so far."""
+    table = ProcessTable()
+    for n in range(10):
+        table.apply(ServedElsewhere(now=0.0, program_id=f"p{n}", service_s=5.0, program_class="coder"))
+    totals_s = (1.0,) * 8 + (20.0,) * 2
+    table.apply(TotalsLearnt(now=0.0, program_class="coder", totals_s=totals_s, contexts=(100,) * 10))
+    history = table.row("p0").history
+    assert history is not None
+    assert history.expected_s(0.0) == pytest.approx(1 / 0.4)
+    assert history.expected_context_tokens(60) == 100
+    assert not table.histories.everything.totals_s
+    table.apply(TotalsLearnt(now=0.0, totals_s=(7.0,) * 8, contexts=(1,) * 8))
+    assert table.histories.of("new").expected_s(0.0) == 7.0
+
+
+@pytest.mark.parametrize(
+    ("totals_s", "contexts"), [((1.0,), ()), ((-1.0,), (1,)), ((math.nan,), (1,)), ((1.0,), (-1,)), ((1.0,) * 513, (1,) * 513)]
+)
+def test_totals_that_no_programs_can_have_had_change_nothing(totals_s: tuple[float, ...], contexts: tuple[int, ...]) -> None:
+    table = ProcessTable()
+    with pytest.raises(InvalidTransition):
+        table.apply(TotalsLearnt(now=0.0, program_class="coder", totals_s=totals_s, contexts=contexts))
+    assert not table.histories.by_class
 
 
 def test_a_program_ended_while_a_call_is_active_goes_with_its_last_call() -> None:

@@ -61,6 +61,25 @@ def test_no_more_lose_their_places_than_the_newcomer_needs() -> None:
     assert choose_residents(programs, CAPACITY) == {"worse"}
 
 
+def test_a_program_whose_turn_has_come_asks_for_what_it_needs_now_and_a_quarter_of_the_cache() -> None:
+    for taken, held in ((45, set()), (46, {"due"})):
+        programs = [resident("in", taken, 1.0, is_running=True), program("due", 30, 0.0, reserve_tokens=70)]
+        assert choose_residents(programs, CAPACITY) == held
+    later = [resident("in", 45, 1.0, is_running=True), program("later", 30, 0.1, reserve_tokens=70)]
+    assert choose_residents(later, CAPACITY) == {"later"}
+
+
+def test_nobody_comes_in_past_a_program_whose_turn_has_come() -> None:
+    small, runs = program("small", 10, 0.0, started_s=9.0), resident("in", 40, 1.0, is_running=True)
+    assert choose_residents([runs, small, program("large", 90, 0.0)], CAPACITY) == {"small", "large"}
+    assert choose_residents([runs, small, program("large", 90, 0.1)], CAPACITY) == {"large"}
+
+
+def test_the_largest_context_gets_the_cache_to_itself() -> None:
+    assert choose_residents([program("large", 99, 0.0, reserve_tokens=100)], CAPACITY) == frozenset()
+    assert choose_residents([resident("in", 2, 0.0, is_running=True), program("large", 99, 0.0)], CAPACITY) == {"large"}
+
+
 def test_residents_that_have_outgrown_the_cache_leave_idle_and_small_ones_first() -> None:
     programs = [
         resident("large", 60, 1.0),

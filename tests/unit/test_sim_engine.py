@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from agentix.core import ConfigError, ProcessTable, Scheduler, SchedulerConfig
-from agentix.core.balancers import make_balancer
+from agentix.core.balancers import EngineView, LoadBalancer, Route, make_balancer
 from agentix.core.events import Event, Placed, StepCompleted, log_line
+from agentix.core.program import ProgramRow
 from agentix.cost.step import Step, UnitCost
 from agentix.metrics import ProgramRecord, Status
 from agentix.sim.config import CapacityError, EngineConfig
@@ -135,6 +136,41 @@ def test_calls_are_spread_over_engines() -> None:
     one, two = (simulate(programs, max_num_seqs=1, num_engines=n, balancer="round_robin") for n in (1, 2))
     assert max(e or 0 for e in ends(one.run()).values()) == 16
     assert max(e or 0 for e in ends(two.run()).values()) == 8
+
+
+class Watching(LoadBalancer):
+    """Sends calls where they come first, and keeps what it was told of the engine."""
+
+    def __init__(self) -> None:
+        self.num_waiting: list[int | None] = []
+
+    def route(self, prompt_tokens: int | None, row: ProgramRow | None, engines: Sequence[EngineView]) -> Route:
+        self.num_waiting.append(engines[0].num_waiting)
+        return Route(engine_ids=tuple(e.engine_id for e in engines))
+
+
+@pytest.mark.parametrize(
+    ("num_blocks", "expected"),
+    [
+        # Two slots: the two calls of the first moment are about to enter them and wait for nothing. The third one waits.
+        (1000, [0, 0, 0, 1]),
+        # KV for one call: at first nobody knows that; then the second one of the first moment waits, and the third.
+        (4, [0, 0, 1, 2]),
+    ],
+)
+def test_a_balancer_is_told_how_many_wait_for_a_slot_or_for_blocks(num_blocks: int, expected: list[int]) -> None:
+    balancer = Watching()
+    Simulation(
+        programs_of({name: chain(name, 4) for name in "abcd"}, prompt_tokens=9),
+        [0.0, 0.0, 1.5, 1.5],
+        engine=EngineConfig(
+            scheduler=SchedulerConfig(policy="fcfs"), block_size=4, num_blocks=num_blocks, max_num_seqs=2, prefix_cache=False
+        ),
+        cost=UnitCost(),
+        balancer=balancer,
+        num_engines=1,
+    ).run()
+    assert balancer.num_waiting == expected
 
 
 def test_a_call_that_can_never_fit_is_named() -> None:

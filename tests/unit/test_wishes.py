@@ -20,6 +20,16 @@ def test_priority_moves_a_call_by_levels_and_no_further_than_the_ends(priority: 
     assert shell.arrive("c", priority=priority) == [Placed(call_id="c", level=level, reason="arrival")]
 
 
+@pytest.mark.parametrize("policy", ["plas", "atlas", "mlfq"])
+def test_a_call_that_starves_rises_no_further_than_its_priority_lets_it(policy: str) -> None:
+    """The first call of a program that has had nothing starves at once, whatever β is: 0 s of service, and any wait."""
+    shell = Shell(policy=policy, quanta_s=(1.0, 2.0, 4.0), starvation_ratio=2.0)
+    shell.arrive("bad", "p", priority=2)
+    shell.arrive("good", "q")
+    shell.wait(100.0)
+    assert [shell.scheduler.level(c) for c in ("good", "bad")] == [0, 2]
+
+
 def test_a_call_with_a_priority_sinks_from_where_it_stands() -> None:
     shell = Shell(policy="mlfq", quanta_s=(1.0, 2.0))
     shell.arrive("c", priority=1)

@@ -64,7 +64,8 @@ def serve(
     ] = False,
     balancer: Annotated[str, typer.Option(help=f"{', '.join(BALANCERS.names)}, {_OWN}.")] = "program_affinity",
     decision_log: Annotated[
-        Path | None, typer.Option(help="Directory for JSON-lines logs of every scheduling event and decision.")
+        Path | None,
+        typer.Option(help="Directory for JSON-lines logs of every scheduling event and decision, of gateway and engines."),
     ] = None,
     start_timeout: Annotated[float, typer.Option(min=1, help="Seconds an engine may take to become healthy.")] = 600.0,
     engines_file: Annotated[

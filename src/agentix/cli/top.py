@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,14 +13,18 @@ from rich.console import Console
 from rich.table import Table
 
 from agentix.cli.extras import require
-from agentix.wire import key_headers, server_root
+from agentix.wire import key_headers, require_http, server_root
 
 if TYPE_CHECKING:
     from agentix.ui.feed import Feed
 
+_FILE_WIDTH = 240  # of a table that goes to a file or a pipe: all columns whole
+
 
 def top(
-    gateway: Annotated[str, typer.Option(metavar="URL", help="Address of the gateway.")] = "http://127.0.0.1:8080",
+    gateway: Annotated[
+        str, typer.Option("--gateway", "--url", metavar="URL", help="Address of the gateway.")
+    ] = "http://127.0.0.1:8080",
     once: Annotated[bool, typer.Option("--once", help="Print the table once and exit.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The same as one JSON object, with rows as in /v1/programs.")] = False,
 ) -> None:
@@ -28,6 +33,7 @@ def top(
     Keys: q quit, p pause, r resume, c cancel, / filter, s sort.
     """
     once = once or as_json
+    require_http(gateway, "the gateway's")
     require("ui", "httpx2", *([] if once else ["textual"]))
     asyncio.run(_run(server_root(gateway), once=once, as_json=as_json))
 
@@ -57,9 +63,10 @@ def _print(feed: Feed) -> None:
     programs, now_s = list(feed.shown("", sort="state")), feed.now_s()
     table = Table(box=None, pad_edge=False)
     for column in COLUMNS:
-        table.add_column(column.label, justify="right" if column.is_number else "left", no_wrap=True)
+        is_short = column.is_number or column.label == "STATE"  # where the screen is narrow, names and reasons are cut
+        table.add_column(column.label, justify="right" if column.is_number else "left", no_wrap=is_short)
     for program in programs:
         table.add_row(*(column.cell(program, now_s) for column in COLUMNS))
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else _FILE_WIDTH)
     console.print(summary(feed, num_shown=len(programs), sort="state", words=""), markup=False)
     console.print(table)

@@ -116,8 +116,7 @@ def _keys(headers: Any) -> dict[str, str]:
 @never_raising
 def _announce(sending: _Sending) -> Call | None:
     """Nothing is said to a server that has answered and is no gateway; to one that has not answered, it is."""
-    session = sending.session
-    if session.done() and not session.cancelled() and session.result() is False:
+    if _is_no_gateway(sending.session):
         return None
     place = sending.place
     call = place.program.dag.begin(place.strand)
@@ -131,6 +130,13 @@ def _finish(place: Place, call: Call, status: int) -> None:
     """A streamed answer counts from its head on: the program has it in hand. A refused call is followed by nothing."""
     if status < 400:
         place.program.dag.finish(place.strand, call)
+
+
+def _is_no_gateway(session: Future[bool | None]) -> bool:
+    try:
+        return session.result(timeout=0) is False  # one lock, where `done`, `cancelled` and `result` take three
+    except Exception:  # it has not answered, or was cancelled as the interpreter exits
+        return False
 
 
 def _wait(session: Future[bool | None]) -> None:

@@ -8,12 +8,13 @@ import logging
 import os
 import socket
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from agentix.cluster.table_engines import address_of
 from agentix.cluster.table_snapshot import SnapshotError, from_text, to_line, to_text
+from agentix.cluster.table_totals import TotalsLines
 from agentix.core.errors import ConfigError
 from agentix.gateway.exchange import Exchange
 from agentix.gateway.identity import is_anonymous
@@ -29,8 +30,8 @@ class TableFile:
     """Written every few seconds if something has changed, and when the gateway stops; read when it starts.
 
     The file is always whole: a new one takes its place at once. One that cannot be read is put aside as FILE.broken, and the
-    table begins empty. Programs that nobody has named are not kept: after a restart nothing leads to them. Only its owner
-    may read the file.
+    table begins empty. Programs that nobody has named are not kept: after a restart nothing leads to them; what is learnt of
+    them is, once they are over. Only its owner may read the file.
 
     Args:
         path: the file. Raises ConfigError if it cannot be read, or written there, or another gateway writes it.
@@ -42,7 +43,8 @@ class TableFile:
         self._keep_s = keep_s
         self._period_s = period_s
         self._host = socket.gethostname()
-        self._written: list[str] | None = None
+        self._totals = TotalsLines()
+        self._written: str | None = None
         self._failed = False
         self._text = _read(path)
         self._lock = _lock(path)
@@ -72,16 +74,19 @@ class TableFile:
         engines = {address_of(s.target.url, self._host): i for i, s in exchange.pool.states.items()}
         clocks = {"now": time.monotonic(), "wall_s": time.time()}
         try:
-            kept = from_text(self._text, engine_at=lambda a: engines.get(a, ""), keep_s=self._keep_s, **clocks)
+            snapshot = from_text(self._text, engine_at=lambda a: engines.get(a, ""), keep_s=self._keep_s, **clocks)
         except SnapshotError as error:
             self._put_aside(str(error))
             return
-        for program in sorted(kept, key=lambda k: k.event.started_s or 0.0):
+        for program in sorted(snapshot.programs, key=lambda k: k.event.started_s or 0.0):
             exchange.table.apply(program.event)
-        for program in sorted(kept, key=lambda k: k.idle_since_s):
+        for program in sorted(snapshot.programs, key=lambda k: k.idle_since_s):
             exchange.lifetimes.rest(program.event.program_id, program.idle_since_s)
+        for learnt in snapshot.learnt:
+            exchange.table.apply(learnt)
         self._text = None
-        logger.info("%d programs go on from %s", len(kept), self._path)
+        num_classes = sum(learnt.program_class is not None for learnt in snapshot.learnt)
+        logger.info("%d programs, and what %d classes need, go on from %s", len(snapshot.programs), num_classes, self._path)
 
     def _put_aside(self, why: str) -> None:
         aside = self._path.with_name(f"{self._path.name}.broken")
@@ -108,11 +113,12 @@ class TableFile:
                 lines.append(to_line(row, home=home, now=now, wall_s=wall_s))
             if n % _SLICE == 0:
                 await asyncio.sleep(0)
-        if lines == self._written:
+        text = to_text(lines, await self._totals.of(exchange.table.histories))
+        if text == self._written:
             return
         try:
-            await asyncio.to_thread(_write, self._path, lines)
-            self._written, self._failed = lines, False
+            await asyncio.to_thread(_write, self._path, text)
+            self._written, self._failed = text, False
         except OSError as error:
             if not self._failed:
                 logger.warning("the process table cannot be written to %s: %s", self._path, error)
@@ -145,11 +151,11 @@ def _read(path: Path) -> str | None:
         raise ConfigError(f"cannot read the process table in {path}: {error.strerror}") from None
 
 
-def _write(path: Path, lines: Iterable[str]) -> None:
+def _write(path: Path, text: str) -> None:
     """A new file in the place of the old one: whole on the disk before it has its name."""
     new = path.with_name(f"{path.name}.new")
     with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-        file.write(to_text(lines))
+        file.write(text)
         file.flush()
         os.fsync(file.fileno())
     new.replace(path)

@@ -9,6 +9,7 @@ from typing import Any
 from agentix.cluster.table_program import SharedProgram, Told
 from agentix.cluster.table_record import ACCOUNT, COMMON, News, Record, Totals
 from agentix.core.events import ServedElsewhere
+from agentix.core.history import is_named
 from agentix.core.process_table import ProcessTable
 from agentix.core.program import ProgramRow
 
@@ -212,6 +213,8 @@ class Ledger:
         """What holds for the program holds for a new row that says nothing else."""
         program.local = {}
         local = self._local(program.row)
+        if not is_named(local["class"]):
+            local["class"] = COMMON["class"]
         known = {name: said.value for name, said in program.common.items() if local[name] == COMMON[name]}
         if known:
             self._apply(program, Totals(), now, known)

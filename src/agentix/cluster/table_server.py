@@ -15,6 +15,8 @@ from agentix.core.errors import AgentixError, ConfigError
 SCHEMES = ("redis", "rediss", "unix")
 _PREFIX = "agentix:1:"  # with the version of what is kept: gateways that would not understand each other do not meet
 _KEYS = (f"{_PREFIX}changes", f"{_PREFIX}table", f"{_PREFIX}gateways")
+_TOTALS_KEY = f"{_PREFIX}totals"
+_TOTALS_KEPT_S = 30 * 24 * 3600
 _TIMEOUT_S = 2.0
 
 
@@ -49,6 +51,21 @@ class TableServer:
             answer = await self._script(keys=_KEYS, args=args)
             return News.from_json(json.loads(answer))
         except (_errors(), OSError, TimeoutError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise TableServerError(f"{type(error).__name__}: {error}") from error
+
+    async def totals(self) -> str:
+        """What gateways have learnt of programs that are over, as one of them wrote it last; "": nothing."""
+        try:
+            text = await self._client.get(_TOTALS_KEY)
+            return (text or b"").decode("utf-8", "replace")
+        except (_errors(), OSError, TimeoutError) as error:
+            raise TableServerError(f"{type(error).__name__}: {error}") from error
+
+    async def keep_totals(self, text: str) -> None:
+        """Have the next gateway that asks read this."""
+        try:
+            await self._client.set(_TOTALS_KEY, text, ex=_TOTALS_KEPT_S)
+        except (_errors(), OSError, TimeoutError) as error:
             raise TableServerError(f"{type(error).__name__}: {error}") from error
 
     async def close(self) -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from agentix.cluster.table_engines import address_of
 from agentix.cluster.table_ledger import Ledger
+from agentix.cluster.table_memory import TotalsMemory
 from agentix.cluster.table_record import News
 from agentix.cluster.table_server import TableServer, TableServerError
 from agentix.core.program import ProgramRow
@@ -36,11 +37,13 @@ class SharedTableSettings:
     period_s  between two exchanges: what one gateway knows all others know within two of them and the time they take
     keep_s    how long the server keeps a program after its last change; programs idle for so long are over
     silent_s  a gateway that has not been heard of for so long is dead, and its active calls are over
+    totals_period_s  between two exchanges of what is learnt of programs that are over
     """
 
     period_s: float = 0.2
     keep_s: float = PROGRAM_IDLE_S
     silent_s: float = 3.0
+    totals_period_s: float = 30.0
 
 
 class SharedTable(Observer):
@@ -96,22 +99,29 @@ class SharedTable(Observer):
             on_served=exchange.lifetimes.rest,
             on_end=end,
         )
+        memory = TotalsMemory(exchange.table, self._server)
         try:
             async with asyncio.timeout(_FIRST_S):
                 while await self._exchange(exchange, ledger):
                     pass
         except (TableServerError, TimeoutError) as error:
             self._broke(error, exchange, ledger)
-        task = asyncio.create_task(self._run(exchange, ledger))
+        else:
+            with suppress(TableServerError, TimeoutError):  # what is missing now comes with the next exchange
+                async with asyncio.timeout(_FIRST_S):
+                    await memory.exchange()
+        tasks = [asyncio.create_task(self._run(exchange, ledger)), asyncio.create_task(self._remember(memory))]
         try:
             yield
         finally:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+            for task in tasks:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
             with suppress(TableServerError, TimeoutError):
                 async with asyncio.timeout(_FIRST_S):
                     await self._leave(ledger)
+                    await memory.exchange()
             await self._server.close()
 
     def _changed(self, program_id: str, now: float) -> None:
@@ -134,6 +144,17 @@ class SharedTable(Observer):
             delay_s = self._settings.period_s
             ledger.tend(time.monotonic(), self._settings.keep_s)
             await asyncio.sleep(0 if has_more else delay_s)
+
+    async def _remember(self, memory: TotalsMemory) -> None:
+        """Exchange what is learnt, for ever. Of a server that is away `_run` tells; what was not told is told the next time."""
+        while True:
+            await asyncio.sleep(self._settings.totals_period_s)
+            try:
+                await memory.exchange()
+            except TableServerError:
+                pass
+            except Exception:  # a fault of ours must not end it
+                logger.exception("what is learnt of programs could not be exchanged with the shared table")
 
     async def _exchange(self, exchange: Exchange, ledger: Ledger) -> bool:
         """One exchange; whether there is more to tell or to hear. Raises TableServerError."""

@@ -1,4 +1,7 @@
-"""What of the process table outlives the gateway, as text: a line of JSON for each program, between a first and a last line."""
+"""What of the process table outlives the gateway, as text: between a first and a last line, lines of JSON.
+
+One for each program, then those of what was learnt of programs that are over (`table_totals`).
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from agentix.cluster.table_totals import read_totals
 from agentix.core.errors import AgentixError, InvalidTransition
-from agentix.core.events import ServedElsewhere
+from agentix.core.events import ServedElsewhere, TotalsLearnt
 from agentix.core.program import ProgramRow, check_elsewhere
 
 FORMAT = "agentix process table"
-VERSION = 1
+VERSION = 2
+_READ = (1, VERSION)  # version 1 had programs alone
 
 
 class SnapshotError(AgentixError):
@@ -25,6 +30,14 @@ class Kept:
 
     event: ServedElsewhere
     idle_since_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """What a text held: programs, and what is known of those that are over."""
+
+    programs: list[Kept]
+    learnt: list[TotalsLearnt]
 
 
 def to_line(row: ProgramRow, *, home: str, now: float, wall_s: float) -> str:
@@ -50,15 +63,15 @@ def to_line(row: ProgramRow, *, home: str, now: float, wall_s: float) -> str:
     return json.dumps(kept, separators=(",", ":"))
 
 
-def to_text(lines: Iterable[str]) -> str:
-    """The snapshot of these programs."""
-    kept = list(lines)
-    first, last = {"format": FORMAT, "version": VERSION}, {"num_programs": len(kept)}
-    return "\n".join([json.dumps(first), *kept, json.dumps(last), ""])
+def to_text(programs: Iterable[str], totals: Iterable[str] = ()) -> str:
+    """The snapshot of these programs, and of these lines of totals."""
+    kept, learnt = list(programs), list(totals)
+    first, last = {"format": FORMAT, "version": VERSION}, {"num_programs": len(kept), "num_totals": len(learnt)}
+    return "\n".join([json.dumps(first), *kept, *learnt, json.dumps(last), ""])
 
 
-def from_text(text: str, *, engine_at: Callable[[str], str], now: float, wall_s: float, keep_s: float) -> list[Kept]:
-    """The programs of a snapshot that have been idle for no longer than `keep_s`.
+def from_text(text: str, *, engine_at: Callable[[str], str], now: float, wall_s: float, keep_s: float) -> Snapshot:
+    """What a snapshot holds, without programs that have been idle for longer than `keep_s`.
 
     `engine_at`: an engine's id by its address; "": it is not there any more. Raises SnapshotError, which names the line.
     """
@@ -68,21 +81,26 @@ def from_text(text: str, *, engine_at: Callable[[str], str], now: float, wall_s:
     first, last = _read(lines[0], 1), _read(lines[-1], len(lines))
     if first.get("format") != FORMAT:
         raise SnapshotError(f"its first line does not say {FORMAT!r}")
-    if first.get("version") != VERSION:
-        raise SnapshotError(f"its version is {first.get('version')!r}, and this Agentix reads {VERSION}")
-    if last.get("num_programs") != len(lines) - 2:
-        raise SnapshotError(f"it is cut short: its last line, {len(lines)}, is not the number of its programs")
-    kept = []
+    if first.get("version") not in _READ:
+        raise SnapshotError(f"its version is {first.get('version')!r}, and this Agentix reads {_READ[0]} and {_READ[1]}")
+    num_programs, num_totals = last.get("num_programs"), last.get("num_totals", 0)
+    if not isinstance(num_programs, int) or not isinstance(num_totals, int) or num_programs + num_totals != len(lines) - 2:
+        raise SnapshotError(f"it is cut short: its last line, {len(lines)}, is not the number of its programs and totals")
+    kept, learnt = [], []
     for number, line in enumerate(lines[1:-1], start=2):
-        program = _read(line, number)
+        said, is_program = _read(line, number), number < 2 + num_programs
         try:
-            idle_s = max(0.0, wall_s - program["last_at_s"])
+            if not is_program:
+                learnt.append(read_totals(said, now))
+                continue
+            idle_s = max(0.0, wall_s - said["last_at_s"])
             if idle_s <= keep_s:
-                event = _event(program, engine_at, now, idle_s=idle_s, age_s=max(idle_s, wall_s - program["started_at_s"]))
+                event = _event(said, engine_at, now, idle_s=idle_s, age_s=max(idle_s, wall_s - said["started_at_s"]))
                 kept.append(Kept(event=event, idle_since_s=now - idle_s))
-        except (KeyError, TypeError, ValueError, InvalidTransition) as error:
-            raise SnapshotError(f"line {number} is no program ({type(error).__name__}: {error})") from None
-    return kept
+        except (KeyError, TypeError, ValueError, OverflowError, InvalidTransition) as error:
+            what = "program" if is_program else "line of totals"
+            raise SnapshotError(f"line {number} is no {what} ({type(error).__name__}: {error})") from None
+    return Snapshot(programs=kept, learnt=learnt)
 
 
 def _event(

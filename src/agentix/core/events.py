@@ -43,6 +43,7 @@ class Event:
 class ProgramStarted(Event):
     """A session was opened. Idempotent: starting a live program again changes nothing.
 
+    But a class for a program that has none, or one that was worked out (WORKED_OUT), is its class from now on.
     `total_work_s`, the service the program will need in all, is known to a simulator alone (SRPT).
     """
 
@@ -93,12 +94,26 @@ class ServedElsewhere(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TotalsLearnt(Event):
+    """What programs of a class have needed in all (s), and their last contexts (tokens), as learnt elsewhere or earlier.
+
+    Oldest first, at most MAX_TOTALS. It takes the place of what the table itself knows of the class if it is of more
+    programs. The class None: of all programs.
+    """
+
+    program_class: str | None = None
+    totals_s: tuple[float, ...]
+    contexts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CallArrived(Event):
     """A call of a program entered the system and waits. Opens the program's row if it has none.
 
     `parents` are the calls it depends on: None when unknown, () for a root call. `pin` makes `engine_id` the
     program's home engine (see `LoadBalancer`). `priority` is the client's wish: so many levels later (or, negative,
-    earlier) than the policy says. `route` says to people why the balancer chose the engine.
+    earlier) than the policy says. `route` says to people why the balancer chose the engine. `program_class` is as in
+    ProgramStarted.
     """
 
     call_id: str
@@ -111,17 +126,19 @@ class CallArrived(Event):
     priority: int | None = None
     attained: Attained | None = None
     route: str | None = None
+    program_class: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallMoved(Event):
     """The call goes to another engine than it arrived for, say because that one cannot be reached; it waits there.
 
-    If the old engine was the program's home, the new one is its home now.
+    If the old engine was the program's home, the new one is its home now; unless `pin` says whether it is.
     """
 
     call_id: str
     engine_id: str
+    pin: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,6 +218,7 @@ _RECORDS: dict[str, type[Any]] = {
         ProgramEnded,
         ProgramWeighted,
         ServedElsewhere,
+        TotalsLearnt,
         CallArrived,
         CallMoved,
         CallStarted,

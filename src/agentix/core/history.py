@@ -9,9 +9,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
+from agentix.core.errors import InvalidTransition
+from agentix.core.events import TotalsLearnt
+
 MIN_TOTALS = 8
 MAX_TOTALS = 512
 MAX_CLASSES = 1024
+WORKED_OUT = "auto-"
+"""Classes that a shell has worked out for programs whose clients name none begin with it; a named one takes their place."""
 _NUM_POINTS = 40
 _NEW_PER_LOOK = 16  # what is known is worked out anew once one in so many totals is new
 
@@ -21,12 +26,13 @@ class ServiceHistory:
     """Total attained service (s) and last context (tokens) of the last programs of a kind that are over: what they foretell.
 
     Where fewer than MIN_TOTALS are known, `fallback` answers, if there is one. Only the last MAX_TOTALS count, so what
-    used to be is forgotten, and memory is bounded.
+    used to be is forgotten, and memory is bounded. `num_added` changes with every change.
     """
 
     fallback: ServiceHistory | None = None
     totals_s: deque[float] = field(default_factory=lambda: deque(maxlen=MAX_TOTALS))
     contexts: deque[int] = field(default_factory=lambda: deque(maxlen=MAX_TOTALS))
+    num_added: int = 0
     _num_new: int = 0
     _sizes: list[int] = field(default_factory=list)
     _sums: list[int] = field(default_factory=list)  # of _sizes from each on, and 0
@@ -37,7 +43,21 @@ class ServiceHistory:
         """A program is over: it had this much service in all, and this context at the end."""
         self.totals_s.append(total_s)
         self.contexts.append(context_tokens)
+        self.num_added += 1
         self._num_new += 1
+
+    def recall(self, totals_s: Sequence[float], contexts: Sequence[int]) -> bool:
+        """Go on from what was learnt of the same kind elsewhere, or earlier; whether it is more than what is known here.
+
+        The longer memory takes the place of the shorter: both may hold the same programs, which must not count twice.
+        """
+        if len(totals_s) <= len(self.totals_s):
+            return False
+        self.totals_s.clear()
+        self.contexts.clear()
+        for total_s, context_tokens in zip(totals_s, contexts, strict=True):
+            self.add(total_s, context_tokens)
+        return True
 
     @property
     def is_stale(self) -> bool:
@@ -65,10 +85,10 @@ class ServiceHistory:
         Aalto, Ayesta and Righter 2009). Where programs that have gone on long are the likelier to go on, it grows with a, as
         in least attained service; where all need about the same it shrinks, and who has begun is finished.
 
-        Beyond all totals, and where nothing is known: as much as it has had.
+        Beyond all totals: as much as it has had. Where nothing is known: 0, all are alike.
         """
         if not self._expected_s:
-            return self.fallback.expected_s(attained_s) if self.fallback is not None else attained_s
+            return self.fallback.expected_s(attained_s) if self.fallback is not None else 0.0
         place = bisect_right(self._ages_s, attained_s) - 1
         return self._expected_s[place] if place < len(self._expected_s) else attained_s
 
@@ -87,19 +107,37 @@ class ServiceHistory:
 
 @dataclass(slots=True)
 class Histories:
-    """A history per program class, MAX_CLASSES at the most (the oldest goes), and one of all programs for new classes."""
+    """A history per program class, and one of all programs for new classes.
+
+    At most MAX_CLASSES, the one used last at the end of `by_class`; that at its beginning goes first.
+    """
 
     everything: ServiceHistory = field(default_factory=ServiceHistory)
     by_class: dict[str, ServiceHistory] = field(default_factory=dict)
 
     def of(self, program_class: str) -> ServiceHistory:
         """The history of the class, an empty one if it is new."""
-        history = self.by_class.get(program_class)
+        history = self.by_class.pop(program_class, None)
         if history is None:
-            history = self.by_class[program_class] = ServiceHistory(fallback=self.everything)
-            if len(self.by_class) > MAX_CLASSES:
-                del self.by_class[next(iter(self.by_class))]
+            history = ServiceHistory(fallback=self.everything)
+        self.by_class[program_class] = history
+        if len(self.by_class) > MAX_CLASSES:
+            del self.by_class[next(iter(self.by_class))]
         return history
+
+
+def is_named(program_class: str) -> bool:
+    """Whether a client has named the class; it was neither worked out, nor is there none."""
+    return bool(program_class) and not program_class.startswith(WORKED_OUT)
+
+
+def check_learnt(event: TotalsLearnt) -> None:
+    """Raise InvalidTransition for totals that no programs can have had."""
+    num_totals, num_contexts = len(event.totals_s), len(event.contexts)
+    if num_totals != num_contexts or num_totals > MAX_TOTALS:
+        raise InvalidTransition(f"{num_totals} totals, {num_contexts} contexts: as many of each, {MAX_TOTALS} at the most")
+    if not all(0 <= figure < math.inf for figure in (*event.totals_s, *event.contexts)):
+        raise InvalidTransition(f"totals and contexts cannot be negative or without end: class {event.program_class!r}")
 
 
 def _survival(totals_s: Sequence[float], under_way_s: Sequence[float]) -> tuple[list[float], list[float]]:

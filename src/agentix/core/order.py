@@ -1,10 +1,11 @@
-"""The calls of a queue in order, best first, and among them those that run."""
+"""The calls of a queue in order, best first: those that run, those that wait for their turn, and those that are held back."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field
+from heapq import merge
 from operator import itemgetter
 
 from agentix.core.entry import Key
@@ -13,31 +14,35 @@ from agentix.core.errors import InvalidTransition
 
 @dataclass(slots=True)
 class Order:
-    """Two sorted lists of keys, all of them and those of running calls, so that who waits is found without a look at who runs.
+    """Sorted lists of keys, of all and of each kind, so that each is found without a look at the others, however many.
 
-    Putting and taking cost O(log n), list insertion aside. Invariant: both lists hold the same objects, the second in the
-    order of the first.
+    Putting, taking and moving cost O(log n), list insertion aside; walking, O(1) for each call that is asked for. The order
+    must not change during a walk.
     """
 
     _all: list[Key] = field(default_factory=list)
     _running: list[Key] = field(default_factory=list)
+    _waiting: list[Key] = field(default_factory=list)
+    _held: list[Key] = field(default_factory=list)
 
-    def put(self, key: Key, *, runs: bool) -> None:
-        """A call stands here from now on."""
+    def put(self, key: Key, *, runs: bool, is_held: bool) -> None:
+        """A call stands here from now on; one that runs is not held back."""
         insort(self._all, key)
-        if runs:
-            insort(self._running, key)
+        insort(self._running if runs else self._held if is_held else self._waiting, key)
 
-    def take(self, key: Key, *, runs: bool) -> None:
-        """The call leaves its place. `runs` as it was put."""
-        self._all.pop(bisect_left(self._all, key))
-        if runs:
-            self._running.pop(bisect_left(self._running, key))
+    def take(self, key: Key) -> None:
+        """The call leaves its place."""
+        for keys in (self._all, self._running, self._waiting, self._held):
+            place = bisect_left(keys, key)
+            if place < len(keys) and keys[place] == key:
+                del keys[place]
 
-    def rebuild(self, keys: Iterable[Key], running: Set[str]) -> None:
-        """All places anew. O(n log n)."""
-        self._all = sorted(keys)
-        self._running = [key for key in self._all if key[-1] in running]
+    def rebuild(self, keys: Iterable[Key], running: Set[str], held: Set[str]) -> None:
+        """All places anew, of calls that run, are held back, or are neither. O(n log n)."""
+        self._all, self._running, self._waiting, self._held = sorted(keys), [], [], []
+        for key in self._all:
+            kind = self._running if key[-1] in running else self._held if key[-1] in held else self._waiting
+            kind.append(key)
 
     def position(self, key: Key) -> int:
         """How many calls stand before the key. O(log n)."""
@@ -50,37 +55,25 @@ class Order:
         """Every call, best first."""
         return map(itemgetter(-1), self._all)
 
+    def passing(self) -> Iterator[str]:
+        """Every call that is not held back, best first."""
+        return map(itemgetter(-1), merge(self._running, self._waiting) if self._held else self._all)
+
     def waiting(self) -> Iterator[str]:
-        """The calls that do not run, best first, each found in O(log n). The order must not change meanwhile."""
-        num_waiting = num_running = 0  # that stand before the place reached
-        while num_waiting + num_running < len(self._all):
-            num_running = self._first_apart(num_running, num_waiting)
-            if num_waiting + num_running < len(self._all):
-                yield self._all[num_waiting + num_running][-1]
-                num_waiting += 1
+        """The calls that do not run, best first."""
+        return map(itemgetter(-1), merge(self._waiting, self._held))
+
+    def contenders(self) -> Iterator[str]:
+        """The calls that neither run nor are held back, best first."""
+        return map(itemgetter(-1), self._waiting)
 
     def running_worst_first(self) -> Iterator[str]:
-        """The calls that run. The order must not change meanwhile."""
+        """The calls that run."""
         return map(itemgetter(-1), reversed(self._running))
 
-    def _first_apart(self, start: int, shift: int) -> int:
-        """How many running calls stand before the next that waits: so far the lists agree, shifted by those that wait.
-
-        Binary search by identity, so that no key is touched.
-        """
-        everybody, running, end = self._all, self._running, len(self._running)
-        while start < end:
-            middle = (start + end) // 2
-            if everybody[middle + shift] is running[middle]:
-                start = middle + 1
-            else:
-                end = middle
-        return start
-
-    def validate(self, keys: Iterable[Key], running: Set[str]) -> None:
+    def validate(self, keys: Iterable[Key], running: Set[str], held: Set[str]) -> None:
         """Check that exactly these stand here; raises InvalidTransition."""
-        if self._all != sorted(keys):
+        expected = Order()
+        expected.rebuild(keys, running, held)
+        if self != expected:
             raise InvalidTransition("the order and the entries differ")
-        expected = [key for key in self._all if key[-1] in running]
-        if len(expected) != len(self._running) or not all(a is b for a, b in zip(expected, self._running, strict=True)):
-            raise InvalidTransition("the order and the running calls differ")

@@ -20,8 +20,9 @@ from agentix.core.events import (
     ProgramWeighted,
     ServedElsewhere,
     StepCompleted,
+    TotalsLearnt,
 )
-from agentix.core.history import Histories
+from agentix.core.history import Histories, ServiceHistory, check_learnt, is_named
 from agentix.core.program import MAX_PATHS, MAX_WEIGHT, MIN_WEIGHT, OUTPUT_WEIGHT, CallRow, ProgramRow, check_elsewhere
 
 
@@ -44,6 +45,7 @@ class ProcessTable:
             ProgramEnded: self._program_ended,
             ProgramWeighted: self._program_weighted,
             ServedElsewhere: self._served_elsewhere,
+            TotalsLearnt: self._totals_learnt,
             CallArrived: self._call_arrived,
             CallMoved: self._call_moved,
             CallStarted: self._call_started,
@@ -62,6 +64,11 @@ class ProcessTable:
     def calls(self) -> Mapping[str, CallRow]:
         """All active calls by call id, oldest first; read-only."""
         return MappingProxyType(self._calls)
+
+    @property
+    def histories(self) -> Histories:
+        """What programs that are over have needed, by class; to be read."""
+        return self._histories
 
     def row(self, program_id: str) -> ProgramRow:
         """The program's row. Raises UnknownProgram."""
@@ -126,6 +133,9 @@ class ProcessTable:
             )
         else:
             row.ended = False
+            if event.program_class and not is_named(row.program_class):
+                row.program_class = event.program_class
+                row.history = self._histories.of(row.program_class)
 
     def _program_ended(self, event: ProgramEnded) -> None:
         row = self.row(event.program_id)
@@ -152,14 +162,16 @@ class ProcessTable:
             raise InvalidTransition(f"call {event.call_id!r} arrived twice: {self._calls[event.call_id]}")
         if event.pin and not event.engine_id:
             raise InvalidTransition(f"a pin to no engine: {event}")
-        self._program_started(ProgramStarted(now=event.now, program_id=event.program_id))
+        opened = ProgramStarted(now=event.now, program_id=event.program_id, program_class=event.program_class or "")
+        self._program_started(opened)
         row = self._rows[event.program_id]
         attained = event.attained
         if attained is not None:
             row.service_s = max(row.service_s, attained.service_s)
             row.waiting_s = max(row.waiting_s, attained.waiting_s)
             row.critical_path_s = max(row.critical_path_s, attained.critical_path_s)
-            row.program_class = attained.program_class or row.program_class
+            if attained.program_class and (is_named(attained.program_class) or not is_named(row.program_class)):
+                row.program_class = attained.program_class
             row.history = self._histories.of(row.program_class)
             row.weight = attained.weight if MIN_WEIGHT <= attained.weight <= MAX_WEIGHT else 1.0
         exact_s = attained.path_s if attained is not None else None
@@ -221,7 +233,7 @@ class ProcessTable:
     def _call_moved(self, event: CallMoved) -> None:
         call = self.call(event.call_id)
         row = self._rows[call.program_id]
-        if row.home_engine_id == call.engine_id:
+        if event.pin if event.pin is not None else row.home_engine_id == call.engine_id:
             row.home_engine_id = event.engine_id
         call.engine_id = event.engine_id
         call.running = False
@@ -294,14 +306,24 @@ class ProcessTable:
 
     def _learn(self, row: ProgramRow) -> None:
         """The program is over: what it needed tells of others of its class, and of all. O(programs) once in a while."""
-        everything = self._histories.everything
-        for history in (everything, row.history):
-            if history is None:
-                continue
-            history.add(row.service_s, row.context_tokens)
-            if history.is_stale:
-                alike = [other for other in self._rows.values() if history is everything or other.history is history]
-                history.learn(other.attained_s for other in alike)
+        for history in (self._histories.everything, row.history):
+            if history is not None:
+                history.add(row.service_s, row.context_tokens)
+                self._look(history)
+
+    def _totals_learnt(self, event: TotalsLearnt) -> None:
+        check_learnt(event)
+        everything = event.program_class is None
+        history = self._histories.everything if everything else self._histories.of(event.program_class or "")
+        if history.recall(event.totals_s, event.contexts):
+            self._look(history)
+
+    def _look(self, history: ServiceHistory) -> None:
+        """Have the history take in what is new, if that is enough to matter, beside the programs under way."""
+        if history.is_stale:
+            everything = history is self._histories.everything
+            alike = [row for row in self._rows.values() if everything or row.history is history]
+            history.learn(row.attained_s for row in alike)
 
     def validate(self) -> None:
         """Check every invariant; raises InvalidTransition with the first that is broken. O(programs + calls)."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agentix.core.capacity import EngineCapacity
 
 # Outsiders that do not fit before one gives up: those after them are worse, and hardly smaller.
 _MAX_MISFITS = 4
+# So much of the cache, one part in so many, is left to grow into where not everybody's growth is reserved.
+_GROWING_SHARE = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +35,31 @@ class Candidate:
     is_waiting: bool
 
 
+@dataclass(slots=True)
+class _Room:
+    """Free tokens of the cache: by what residents need now, and by what they are likely to need."""
+
+    kv_tokens: int
+    now: int
+    later: int
+
+    def holds(self, newcomer: Candidate) -> bool:
+        """Whether it may come in: with what it will need; or, if its turn has come, with what it needs now.
+
+        Then a share of the cache stays free for all to grow into, unless it would have the cache to itself.
+        """
+        least_room = min(newcomer.need_tokens + self.kv_tokens // _GROWING_SHARE, self.kv_tokens)
+        return self.later >= newcomer.reserve_tokens or (newcomer.index_s <= 0 and self.now >= least_room)
+
+    def take(self, newcomer: Candidate) -> None:
+        self.now -= newcomer.need_tokens
+        self.later -= newcomer.reserve_tokens
+
+    def give_back(self, loser: Candidate) -> None:
+        self.now += loser.need_tokens
+        self.later += loser.reserve_tokens
+
+
 def choose_residents(candidates: Sequence[Candidate], capacity: EngineCapacity) -> frozenset[str]:
     """Ids of the programs that get no place. O(n log n).
 
@@ -42,24 +69,28 @@ def choose_residents(candidates: Sequence[Candidate], capacity: EngineCapacity) 
     outsider is better by must be more than the time that computing the loser's context again will cost everybody who has
     calls here, one prefill each. So where contexts are short or the engine is idle this is no set at all, and where they
     are long next to the work left it is a set that nobody leaves before his end; the margin is computed, not chosen.
+
+    A program whose turn has come (index 0) need not wait for room to grow into, and while it does not fit nobody comes in past
+    it: else smaller ones would take every token that is given back, and a long context would wait for ever.
     """
     outside = {c.program_id for c in candidates if not c.is_resident}
-    room = capacity.kv_tokens - sum(c.need_tokens for c in candidates if c.is_resident)
+    room = _Room(capacity.kv_tokens, capacity.kv_tokens, capacity.kv_tokens)
+    for resident in (c for c in candidates if c.is_resident):
+        room.take(resident)
     losers = [c for c in candidates if c.is_resident and not c.is_running]
-    if room < 0:
-        for loser in sorted(losers, key=lambda c: (c.is_waiting, c.context_tokens)):
-            outside.add(loser.program_id)
-            losers.remove(loser)
-            room += loser.need_tokens
-            if room >= 0:
-                break
-    room = capacity.kv_tokens - sum(c.reserve_tokens for c in candidates if c.program_id not in outside)
-    losers.sort(key=lambda c: c.index_s)
+    for loser in sorted(losers, key=lambda c: (c.is_waiting, c.context_tokens)):
+        if room.now >= 0:
+            break
+        outside.add(loser.program_id)
+        room.give_back(loser)
+    losers = sorted((c for c in losers if c.program_id not in outside), key=lambda c: c.index_s)
     held_up_s = capacity.prefill_s_per_token * sum(c.is_waiting for c in candidates)
     num_misfits = 0
     for newcomer in _best_first(c for c in candidates if c.is_waiting and not c.is_resident):
-        beaten, freed = _beaten_by(newcomer, losers, room, held_up_s)
-        if newcomer.reserve_tokens > room + freed:
+        beaten = _beaten_by(newcomer, losers, room, held_up_s)
+        if beaten is None:
+            if newcomer.index_s <= 0:
+                return frozenset(outside)
             num_misfits += 1
             if num_misfits == _MAX_MISFITS:
                 break
@@ -67,11 +98,13 @@ def choose_residents(candidates: Sequence[Candidate], capacity: EngineCapacity) 
         outside.remove(newcomer.program_id)
         outside.update(loser.program_id for loser in beaten)
         del losers[len(losers) - len(beaten) :]
-        room += freed - newcomer.reserve_tokens
+        for loser in beaten:
+            room.give_back(loser)
+        room.take(newcomer)
     for late in _best_first(c for c in candidates if c.is_waiting and c.program_id in outside):
-        if late.reserve_tokens <= room:  # one that has been displaced by two smaller ones, say
+        if room.holds(late):  # one that has been displaced by two smaller ones, say
             outside.remove(late.program_id)
-            room -= late.reserve_tokens
+            room.take(late)
     return frozenset(outside)
 
 
@@ -79,18 +112,16 @@ def _best_first(candidates: Iterable[Candidate]) -> list[Candidate]:
     return sorted(candidates, key=lambda c: (c.index_s, c.started_s, c.program_id))
 
 
-def _beaten_by(newcomer: Candidate, losers: Sequence[Candidate], room: int, held_up_s: float) -> tuple[list[Candidate], int]:
-    """The worst residents, of those best first in `losers`, that the newcomer is worth displacing, and their tokens.
+def _beaten_by(newcomer: Candidate, losers: Sequence[Candidate], room: _Room, held_up_s: float) -> list[Candidate] | None:
+    """The worst residents, of those best first in `losers`, that the newcomer is worth displacing; None: it does not fit.
 
     As many as it needs and no more. `held_up_s`: what computing one token again costs, seconds over all programs.
     """
+    left = replace(room)
     beaten: list[Candidate] = []
-    freed = 0
     for loser in reversed(losers):
-        if room + freed >= newcomer.reserve_tokens:
-            break
-        if loser.index_s - newcomer.index_s <= held_up_s * loser.context_tokens:
+        if left.holds(newcomer) or loser.index_s - newcomer.index_s <= held_up_s * loser.context_tokens:
             break
         beaten.append(loser)
-        freed += loser.reserve_tokens
-    return beaten, freed
+        left.give_back(loser)
+    return beaten if left.holds(newcomer) else None

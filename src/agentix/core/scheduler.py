@@ -29,7 +29,7 @@ from agentix.core.policies import make_policy
 from agentix.core.policies.base import TOLERANCE_S
 from agentix.core.process_table import ProcessTable
 from agentix.core.program import CallRow, ProgramRow
-from agentix.core.starvation import Starvation
+from agentix.core.starvation import Starvation, top_level
 
 _OF_A_CALL_HERE = (CallStarted, CallPreempted, CallFinished, CallAborted)
 
@@ -46,6 +46,7 @@ class Scheduler:
 
     For policies that hold programs back: `capacity` is what the engine holds (None: unknown, nothing is
     held back), and `is_ready` tells whether a waiting call waits for its turn alone, so that it would run if it were let.
+    `on_refiled` is told each waiting call whose program is held back, or let go, from now on.
     `keeps_running`: the shell takes no running call off, whatever the policy would; then running calls stand first.
     """
 
@@ -57,20 +58,26 @@ class Scheduler:
         capacity: EngineCapacity | None = None,
         is_ready: Callable[[str], bool] = lambda _: True,
         keeps_running: bool = False,
+        on_refiled: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.table = table
         self.policy = make_policy(config)
         self._keeps_running = keeps_running or not self.policy.preempts
-        self.holding = Holding(capacity if self.policy.holds_programs else None, is_ready)
+        self._on_refiled = on_refiled
         self._running_first = config.running_first
         self._weighs_evictions = config.weigh_evictions
         self._weights = dict(config.class_weights)
         self._entries: dict[str, Entry] = {}
+        self.holding = Holding(capacity if self.policy.holds_programs else None, is_ready, self._entries.__contains__)
         self._order = Order()
         self._running: set[str] = set()
         self._num_entries = 0
         self._starvation = Starvation(
-            table, self._entries, beta=config.starvation_ratio, by_program=self.policy.starves_by_program
+            table,
+            self._entries,
+            beta=config.starvation_ratio,
+            by_program=self.policy.starves_by_program,
+            due_s=self.policy.due_s,
         )
 
     def apply(self, event: Event) -> list[Placed]:
@@ -96,11 +103,13 @@ class Scheduler:
                 self._reposition(event.call_id, runs=True)
             case CallPreempted():
                 self._reposition(event.call_id, runs=False)
-                self._starvation.watch(*self._look_up(event.call_id))
+                call, row = self._look_up(event.call_id)
+                self._entries[event.call_id].due_s = self.policy.due_s(call, row, event.now)
+                self._starvation.watch(call, row)
             case CallFinished() | CallAborted():
                 self._remove(event.call_id)
         for call, row in self._starvation.due(event.now):
-            placed.append(self._enter(call, row, 0, event.now, "starving"))
+            placed.append(self._enter(call, row, top_level(call), event.now, "starving"))
         return placed
 
     def choose(self, now: float, budget: BatchBudget) -> Batch:
@@ -121,19 +130,18 @@ class Scheduler:
         """
         self.rerank(now)
         self.hold_back(now)
-        calls = map(self.table.calls.__getitem__, self._order)
-        passing = filter(self.holding.passes, calls) if self.holding.held else calls
+        passing = map(self.table.calls.__getitem__, self._order.passing())
         return [call.call_id for call in takewhile(budget.take, passing)]
 
-    def contenders(self, now: float) -> Iterator[str]:
+    def contenders(self, now: float | None) -> Iterator[str]:
         """The waiting calls that may be in the batch from `now` on, best first: those that `select` would not pass over.
 
-        O(log n) for each that is asked for, however many run.
+        None: as of the last `rerank` and `hold_back`. O(1) for each that is asked for, however many run or are held back.
         """
-        self.rerank(now)
-        self.hold_back(now)
-        waiting = self._order.waiting()
-        return filter(self._passes, waiting) if self.holding.held else waiting
+        if now is not None:
+            self.rerank(now)
+            self.hold_back(now)
+        return self._order.contenders()
 
     def running_worst_first(self) -> Iterator[str]:
         """The calls that run, the one that would give way first ahead."""
@@ -146,13 +154,17 @@ class Scheduler:
             for entry, rank in zip(self._entries.values(), ranks, strict=True):
                 entry.rank = rank
                 entry.key = self._key_of(self.table.calls[entry.key[-1]], entry, entry.key[2])
-            self._order.rebuild((entry.key for entry in self._entries.values()), self._running)
+            self._order.rebuild((entry.key for entry in self._entries.values()), self._running, self._held())
         return self.policy.reranks
 
     def hold_back(self, now: float) -> None:
         """Establish afresh which programs are held back, as `choose` does. O(programs) if the policy holds any."""
         active = map(self.table.calls.__getitem__, self._order)
-        self.holding.decide(self.policy, self.table, active, idle=not self._running, now=now)
+        for program_id in self.holding.decide(self.policy, self.table, active, idle=not self._running, now=now):
+            for call_id in self.table.row(program_id).calls:
+                if call_id in self._entries and call_id not in self._running:
+                    self._reposition(call_id, runs=False)
+                    self._on_refiled(call_id)
 
     def steady_until(self, now: float) -> float:
         """Until when the order is sure to stay as it is, if all that happens is that the running calls are served.
@@ -256,10 +268,10 @@ class Scheduler:
             entry.reset_waiting_s, entry.reset_service_s = old.reset_waiting_s, old.reset_service_s
         runs = call.call_id in self._running
         if old is not None:
-            self._order.take(old.key, runs=runs)
+            self._order.take(old.key)
         self._num_entries += 1
         self._entries[call.call_id] = entry
-        self._order.put(key, runs=runs)
+        self._order.put(key, runs=runs, is_held=not self.holding.passes(call))
         self._starvation.forget(call.call_id)  # what was noted held for the place before
         self._starvation.watch(call, row)
         return Placed(call_id=call.call_id, level=level, reason=reason)
@@ -272,20 +284,21 @@ class Scheduler:
 
     def _reposition(self, call_id: str, *, runs: bool) -> None:
         """The call has started or stopped running, which may be a change of place."""
-        entry = self._entries[call_id]
-        self._order.take(entry.key, runs=call_id in self._running)
+        entry, call = self._entries[call_id], self.table.calls[call_id]
+        self._order.take(entry.key)
         (self._running.add if runs else self._running.discard)(call_id)
-        entry.key = self._key_of(self.table.calls[call_id], entry, entry.key[2])
-        self._order.put(entry.key, runs=runs)
+        entry.key = self._key_of(call, entry, entry.key[2])
+        self._order.put(entry.key, runs=runs, is_held=not self.holding.passes(call))
 
     def _remove(self, call_id: str) -> None:
         self.holding.left()
-        self._order.take(self._entries.pop(call_id).key, runs=call_id in self._running)
+        self._order.take(self._entries.pop(call_id).key)
         self._running.discard(call_id)
         self._starvation.forget(call_id)
 
-    def _passes(self, call_id: str) -> bool:
-        return self.holding.passes(self.table.calls[call_id])
+    def _held(self) -> set[str]:
+        """The calls that are held back. O(n)."""
+        return {call_id for call_id in self._entries if not self.holding.passes(self.table.calls[call_id])}
 
     def _charge(self, step: StepCompleted) -> Iterator[Placed]:
         """Take the step off the quanta of its calls; those that starve or have used up theirs get another place."""
@@ -293,7 +306,8 @@ class Scheduler:
         for entry in map(self._entries.__getitem__, step.call_ids):
             entry.quantum_left_s -= duration_s
             if entry.safe_until_s <= now and self._starvation.reaches(entry, entry.call_id, now):
-                yield self._enter(*self._look_up(entry.call_id), 0, now, "starving")
+                call, row = self._look_up(entry.call_id)
+                yield self._enter(call, row, top_level(call), now, "starving")
             elif entry.quantum_left_s <= TOLERANCE_S:
                 call, row = self._look_up(entry.call_id)
                 yield self._enter(call, row, self.policy.after_quantum(entry.level, call, row, now), now, "quantum")
@@ -315,5 +329,6 @@ class Scheduler:
         for holds, message in problems:
             if not holds:
                 raise InvalidTransition(f"scheduler is inconsistent: {message}")
-        self._order.validate((entry.key for entry in self._entries.values()), self._running)
+        self._order.validate((entry.key for entry in self._entries.values()), self._running, self._held())
+        self.holding.validate()
         self._starvation.validate()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from agentix.core.entry import Entry
 from agentix.core.process_table import ProcessTable
@@ -15,13 +15,23 @@ class Starvation:
     """Finds the calls that starve without looking at those that cannot.
 
     A waiting call is looked at no later than it starves (`due`); a running one whenever a step is charged to it (`reaches`).
-    A call on the first level has nothing to gain and never starves. `entries` are the queue's, by call id, and the scheduler's
-    to change. `beta` None: nobody starves. `by_program`: what a program had before the call counts too. Where the policy has
-    an answer of its own (`Entry.due_s`) that holds instead.
+    A call on the highest level that it may reach (`top_level`) has nothing to gain and never starves. `entries` are the
+    queue's, by call id, and the scheduler's to change. `beta` None: nobody starves. `by_program`: what a program had before
+    the call counts too. Where the policy has an answer of its own (`Entry.due_s`) that holds instead, for waiting calls alone;
+    `due_s` is asked for it again when the moment has come, since the program may have been served meanwhile.
     """
 
-    def __init__(self, table: ProcessTable, entries: Mapping[str, Entry], *, beta: float | None, by_program: bool) -> None:
+    def __init__(
+        self,
+        table: ProcessTable,
+        entries: Mapping[str, Entry],
+        *,
+        beta: float | None,
+        by_program: bool,
+        due_s: Callable[[CallRow, ProgramRow, float], float | None],
+    ) -> None:
         self._table = table
+        self._due_s = due_s
         self._entries = entries
         self._beta = beta
         self._by_program = by_program
@@ -38,7 +48,7 @@ class Starvation:
         if self._beta is None and entry.due_s is None:
             return
         self._table.watch(call.call_id, self._totals_changed)
-        if entry.level > 0 and not call.running:
+        if entry.level > top_level(call) and not call.running:
             self._watch.note(call.call_id, self._starves_at(call, row, entry))
 
     def forget(self, call_id: str) -> None:
@@ -47,8 +57,10 @@ class Starvation:
         self._watch.forget(call_id)
 
     def reaches(self, entry: Entry, call_id: str, now: float) -> bool:
-        """Whether the call starves now; if not, notes until when it cannot."""
-        entry.safe_until_s = self._starves_at(*self._look_up(call_id), entry) if entry.level > 0 else math.inf
+        """Whether the running call starves now; if not, notes until when it cannot."""
+        call, row = self._look_up(call_id)
+        has_to_gain = entry.due_s is None and entry.level > top_level(call)
+        entry.safe_until_s = self._starves_at(call, row, entry) if has_to_gain else math.inf
         return entry.safe_until_s <= now
 
     def due(self, now: float) -> Iterator[tuple[CallRow, ProgramRow]]:
@@ -57,7 +69,9 @@ class Starvation:
             call, row = self._look_up(call_id)
             if call.running:
                 continue
-            if self._starves_at(call, row, self._entries[call_id]) <= now:
+            entry = self._entries[call_id]
+            entry.due_s = self._due_s(call, row, now)
+            if self._starves_at(call, row, entry) <= now:
                 yield call, row
             else:
                 self.watch(call, row)
@@ -83,8 +97,13 @@ class Starvation:
         if call_id not in self._table.calls:
             return True  # a problem of its own
         entry, (call, row) = self._entries[call_id], self._look_up(call_id)
-        return entry.level == 0 or call.running or self._watch.covers(call_id, self._starves_at(call, row, entry))
+        return entry.level <= top_level(call) or call.running or self._watch.covers(call_id, self._starves_at(call, row, entry))
 
     def validate(self) -> None:
         """Check every invariant; raises InvalidTransition with the first that is broken. O(calls · log calls)."""
         self._watch.validate()
+
+
+def top_level(call: CallRow) -> int:
+    """The level that the call is promoted to: the first, or as many below it as its `priority` says."""
+    return max(0, call.priority)

@@ -21,7 +21,7 @@ from agentix.demo.watch import Watch
 from agentix.gateway import GatewayConfig, create_app
 from agentix.gateway.admission_settings import AdmissionSettings
 from agentix.gateway.server import serving
-from agentix.wire import CALL_HEADER, PARENT_HEADER, PROGRAM_HEADER
+from agentix.wire import CALL_HEADER, PARENT_HEADER, PROGRAM_HEADER, require_http
 
 BY_CALLS = "fcfs"  # what servers do by themselves
 _NUM_LEVELS = 6
@@ -43,6 +43,8 @@ class DemoConfig:
     num_slots: int = 2
 
     def __post_init__(self) -> None:
+        if self.url is not None:
+            require_http(self.url, "the server's")
         if self.num_slots < 1:
             raise ConfigError(f"the number of slots must be at least 1, not {self.num_slots}")
         refuse_clairvoyant(make_policy(SchedulerConfig(policy=self.policy)))

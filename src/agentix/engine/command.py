@@ -21,6 +21,7 @@ from typing import Any
 import psutil
 
 from agentix.core.errors import ConfigError
+from agentix.engine.model import BUILT_IN, TINY
 
 ENGINE_COMMAND = (sys.executable, "-m", "agentix.engine.child")
 SCHEDULER_CLASS = "agentix.engine.scheduler.ProgramScheduler"
@@ -31,6 +32,8 @@ CPU_ARGS: dict[str, str | None] = {
     "--block-size": "32",
     "--max-num-seqs": "32",
 }
+# vLLM refuses calls with tools unless it is told how a model writes tool calls; of a user's model only the user knows.
+TOOL_ARGS: dict[str, str | None] = {"--enable-auto-tool-choice": None, "--tool-call-parser": "hermes"}
 CPU_ENVIRONMENT = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
 ENVIRONMENT = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
 
@@ -108,6 +111,8 @@ def engine_command(options: EngineOptions, port: int) -> list[str]:
     defaults: dict[str, str | None] = {"--enable-per-request-metrics": None, "--enable-prompt-tokens-details": None}
     if is_cpu_build():
         defaults |= CPU_ARGS | {"--dtype": cpu_dtype()}
+    if options.served_model_name in {BUILT_IN, TINY}:
+        defaults |= TOOL_ARGS
     ours |= {flag: value for flag, value in defaults.items() if flag not in given}
     flat = [part for flag, value in ours.items() for part in (flag, value) if part is not None]
     return [*options.command, *flat, *options.vllm_args]

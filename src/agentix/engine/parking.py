@@ -150,7 +150,7 @@ class Parking:
         scheduler, core, parked = self._scheduler, self._core, self.parked.keys()
         # Sessions that wait for their clients keep their slots; one that was parked meanwhile takes none from a running call.
         num_slots = max(self._num_slots - scheduler.num_waiting_for_streaming_input, len(running))
-        quick = change_quickly(gate, self._blocks, core, now, num_slots, staying=staying, parked=self.parked)
+        quick = change_quickly(gate, self._blocks, core, num_slots, staying=staying, parked=self.parked)
         if quick is not None:
             return quick
         holders = (running - staying) | parked
@@ -249,7 +249,9 @@ class Parking:
 
 def can_park(scheduler: Any) -> bool:
     """Whether running calls are to be parked on this engine, and may be; if not the queue is ordered all the same."""
-    if scheduler.settings.preemption == "none":
+    policy = scheduler.core.policy
+    is_stock = policy.ignores_programs and len(policy.quanta_s) == 1  # nobody gives way: vLLM is left as it is
+    if scheduler.settings.preemption == "none" or is_stock:
         return False
     reasons = {
         "speculative decoding": scheduler.vllm_config.speculative_config is not None,

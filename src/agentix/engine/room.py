@@ -63,7 +63,7 @@ class Change:
 
 
 def change_quickly(
-    gate: Gate, blocks: EngineBlocks, core: Scheduler, now: float, num_slots: int, *, staying: Set[str], parked: Container[str]
+    gate: Gate, blocks: EngineBlocks, core: Scheduler, num_slots: int, *, staying: Set[str], parked: Container[str]
 ) -> Change | None:
     """The change if blocks suffice by an upper bound, without a look at the calls that go on running; None if they may not.
 
@@ -76,7 +76,7 @@ def change_quickly(
     num_free_slots, num_needed = num_slots - len(core.running), 0
     movable = (call_id for call_id in core.running_worst_first() if call_id not in staying)
     worst, refused = next(movable, None), None
-    for call_id in core.contenders(now):
+    for call_id in core.contenders(None):
         if num_free_slots <= 0 and (worst is None or core.key(worst) < core.key(call_id)):
             refused = call_id
             break

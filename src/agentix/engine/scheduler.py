@@ -80,7 +80,13 @@ class ProgramScheduler(AsyncScheduler):  # type: ignore[misc]  # vLLM is not typ
         self.programs = ProcessTable()
         self._pace = PrefillPace()
         self._capacity = EngineCapacity(kv_tokens=kv_capacity_tokens(self), num_slots=self.max_num_running_reqs)
-        self.core = Scheduler(self.settings.scheduler, self.programs, capacity=self._capacity, is_ready=self._is_ready)
+        self.core = Scheduler(
+            self.settings.scheduler,
+            self.programs,
+            capacity=self._capacity,
+            is_ready=self._is_ready,
+            on_refiled=self._refile,
+        )
         refuse_clairvoyant(self.core.policy)
         self.policy = SchedulingPolicy.PRIORITY
         self.waiting = ProgramQueue(self.core.key, self._is_held)
@@ -180,6 +186,7 @@ class ProgramScheduler(AsyncScheduler):  # type: ignore[misc]  # vLLM is not typ
         stats, now = super().make_stats(*args, **kwargs), time.monotonic()
         if stats is not None and self._telemetry.is_due(now, idle=not self.requests):
             parked, totals = (self._parking.parked, asdict(self._parking.counts)) if self._parking is not None else ((), {})
+            totals |= self.core.holding.counts
             calls = count_calls(self.core, parked, (self.waiting, self.kv_holding_waiting))
             self._telemetry.report(stats, now, calls, totals)
         return stats
@@ -273,6 +280,12 @@ class ProgramScheduler(AsyncScheduler):  # type: ignore[misc]  # vLLM is not typ
     def _is_ready(self, call_id: str) -> bool:
         """Whether the call would run if it were let: a streaming-input session waits for its client."""
         return bool(self.requests[call_id].status != RequestStatus.WAITING_FOR_STREAMING_REQ)
+
+    def _refile(self, call_id: str) -> None:
+        """The waiting call is held back, or let go, from now on."""
+        if self._parking is not None:
+            self._parking.is_settled = False
+        self._reposition(call_id)
 
     def _reposition(self, call_id: str) -> None:
         """The call may have another place now in the queue where it waits, if it does."""

@@ -28,7 +28,7 @@ class PluginSettings:
     step_log         file to which the work and the duration of every step are appended as JSON lines; None: no log
     preemption       of a running call when a better one waits: "park" it (its KV stays until it is needed), "recompute" (its
                      KV goes at once, and what the prefix cache does not keep is computed again), or "none": order the
-                     queue alone
+                     queue alone. `fcfs` leaves vLLM as it is
     program_idle_s   a program of a direct client without a call for this long is forgotten; programs that come through
                      a gateway bring their totals along and lose nothing by it
     """
@@ -36,7 +36,7 @@ class PluginSettings:
     scheduler: SchedulerConfig = field(default_factory=lambda: SchedulerConfig.from_mapping(_ENGINE_RULES))
     decision_log: str | None = None
     step_log: str | None = None
-    preemption: str = "none"
+    preemption: str = "park"
     program_idle_s: float = 900.0
 
     def to_mapping(self) -> dict[str, Any]:

@@ -61,7 +61,7 @@ class _Metrics:
         }
         self._calls = prometheus_client.Gauge(
             "agentix:num_calls",
-            "Calls by level (0 is served first) and state: in the running batch, waiting, or parked with their KV.",
+            "Calls by level (0 is served first) and state: running, waiting, parked with their KV, or held back.",
             (*_LABELS, "level", "state"),
             multiprocess_mode="mostrecent",
         )

@@ -30,6 +30,9 @@ COUNTERS = {
     "recomputed_tokens": "Tokens computed again because their call had lost its KV, by eviction or by vLLM's own preemption.",
     "num_demotions": "Calls that had used up their quantum and moved to a later level.",
     "num_promotions": "Calls that moved to an earlier level, because their program starved.",
+    "num_held_back": "Programs held back, so that the contexts of others stay: their waiting calls are passed by.",
+    "num_displaced": "Programs held back after they had been served: others may take the place of their contexts.",
+    "num_let_go": "Programs that had been held back and whose calls may run again.",
     "scheduling_us": "Seconds spent in deciding what the next step computes, vLLM's own part included.",
 }
 """What is counted: the number's name on the way, and what it means. Microseconds become `scheduling_seconds`."""
@@ -101,6 +104,7 @@ def count_calls(core: Scheduler, parked: Iterable[str], queues: Iterable[Any]) -
     for level in range(len(core.policy.quanta_s)):
         numbers["running", level], numbers["parked", level] = num_running[level], num_parked[level]
         numbers["waiting", level] = sum(queue.num_at(level) for queue in queues)
+        numbers["held", level] = sum(queue.num_at(level, held=True) for queue in queues)
     return numbers
 
 

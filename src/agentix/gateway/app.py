@@ -25,6 +25,7 @@ from agentix.gateway.budgets import Budgets
 from agentix.gateway.changes import Changes, standing_of
 from agentix.gateway.concurrency import LoadWatch
 from agentix.gateway.config import GatewayConfig
+from agentix.gateway.decision_log import DecisionLog, LoggedTable
 from agentix.gateway.engine_admin import EngineAdmin, describe_engine
 from agentix.gateway.engine_client import make_client
 from agentix.gateway.engines import EnginePool
@@ -42,6 +43,7 @@ from agentix.gateway.observer import Observer, Observers
 from agentix.gateway.open_gate import OpenGate
 from agentix.gateway.programs import Programs
 from agentix.gateway.prompt_length import PromptLength
+from agentix.gateway.rebalancing import Rebalancing
 from agentix.gateway.recent_calls import RecentCalls
 from agentix.gateway.recordings import Recordings
 from agentix.gateway.relay import Relay
@@ -57,18 +59,21 @@ Companion = Callable[[Exchange], AbstractAsyncContextManager[None]]
 def create_app(config: GatewayConfig, *, observers: Iterable[Observer] = (), companions: Iterable[Companion] = ()) -> Starlette:
     """The application for `config`. `observers` are told how every call fares, `companions` go on as long as it does.
 
-    Raises ConfigError for an unknown balancer. Everything it holds lives in `app.state`: table, pool, admission,
-    and `adopt_tenants`, which gives it other tenants while it runs.
+    Raises ConfigError for an unknown balancer and for a decision log that cannot be written. Everything it holds lives in
+    `app.state`: table, pool, admission, and `adopt_tenants`, which gives it other tenants while it runs.
     """
     client = make_client()
     pool = EnginePool(config.engines, client, config.health_period_s)
-    table = ProcessTable()
+    balancer = make_balancer(config.balancer)
+    decisions = DecisionLog(config.decision_log, config) if config.decision_log is not None else None
+    table = ProcessTable() if decisions is None else LoggedTable(decisions)
     metrics = GatewayMetrics()
     recent_calls = RecentCalls(table)
     recordings = Recordings(table)
     budgets = Budgets(config.tenants.all)
-    admission = Admission(table, pool, config.admission, budgets)
-    weighing = Weighing(pool, admission, metrics)
+    admission = Admission(table, pool, config.admission, budgets, on_decision=None if decisions is None else decisions.decided)
+    weighing = Weighing(pool, admission, metrics, on_choice=None if decisions is None else decisions.chose)
+    rebalancing = Rebalancing(table, pool, admission.turns, weighing, balancer)
     observer = Observers([Metering(metrics, table), recent_calls, recordings, weighing, *observers])
     watch = LoadWatch(
         client,
@@ -86,7 +91,7 @@ def create_app(config: GatewayConfig, *, observers: Iterable[Observer] = (), com
         table=table,
         pool=pool,
         models=Models(pool),
-        balancer=make_balancer(config.balancer),
+        balancer=balancer,
         sessions=Sessions(),
         lifetimes=Lifetimes(table, max_idle_s=config.program_idle_s, on_over=on_over, on_end=observer.program_ended),
         prompt_length=PromptLength(),
@@ -109,6 +114,7 @@ def create_app(config: GatewayConfig, *, observers: Iterable[Observer] = (), com
         tasks = [
             asyncio.create_task(pool.watch()),
             asyncio.create_task(admission.run()),
+            asyncio.create_task(rebalancing.run()),
             asyncio.create_task(watch.run()),
             asyncio.create_task(_end_idle(exchange.lifetimes, min(5.0, config.program_idle_s / 10))),
         ]
@@ -121,6 +127,8 @@ def create_app(config: GatewayConfig, *, observers: Iterable[Observer] = (), com
         await asyncio.gather(*tasks, return_exceptions=True)
         await client.aclose()
         await asyncio.to_thread(observer.close)
+        if decisions is not None:
+            decisions.close()
 
     def adopt_tenants(tenants: Tenants) -> None:
         config.tenants.adopt(tenants)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import httpx2
 
@@ -95,6 +96,7 @@ class GatewayConfig:
                       then find the rest in their prefix caches, but do not get what the client sent
     tenants           who may call; none: whoever reaches it
     admission         how calls are held, and in which order they are sent
+    decision_log      file to which events, decisions and choices of engines are appended (`DecisionLog`); None: no log
     cors_origins      web pages of these origins may read answers, or ("*",) of all
     allowed_hosts     without tenants: names by which clients call the gateway, beside localhost and addresses; ("*",): any
     remote_clients    without tenants: clients of other machines are served too
@@ -111,6 +113,7 @@ class GatewayConfig:
     allowed_hosts: tuple[str, ...] = ()
     remote_clients: bool = False
     admission: AdmissionSettings = field(default_factory=AdmissionSettings)
+    decision_log: Path | None = None
 
     def __post_init__(self) -> None:
         ids = [e.engine_id for e in self.engines]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from agentix.core.config import SchedulerConfig
 from agentix.core.events import CallMoved, CallPreempted, CallStarted, Event, Placed, StepCompleted
@@ -14,8 +14,8 @@ from agentix.gateway.engines import EngineState
 from agentix.gateway.held import Held
 from agentix.gateway.place import Place, Tier
 
-OnDecision = Callable[[str, Event, list[Placed]], None]
-"""Told of every event of a queue, by the queue's name, and of the placements that followed."""
+OnDecision = Callable[[str | None, Event, list[Placed]], None]
+"""Told of every event of a queue, by its name, and of the placements that followed. None: the table alone was told."""
 
 _NEWS = 0.1  # how much each release counts in the mean interval between them
 
@@ -100,6 +100,7 @@ class EngineQueue:
         if place.asleep:
             place.asleep = ""
             self._table.apply(event)
+            self._tell(None, event, [])
             return
         place.level = self._schedulers[place.tenant].level(place.key)
         self._apply(place.tenant, event)
@@ -134,6 +135,10 @@ class EngineQueue:
         key = self._schedulers[tenant].first_waiting(now)
         assert key is not None  # noqa: S101 - see `waiting_tenants`
         return key
+
+    def waiting(self, tenant: str, now: float) -> Iterator[str]:
+        """All of the tenant's calls that are held in the order, best first."""
+        return self._schedulers[tenant].contenders(now)
 
     def level(self, place: Place) -> int:
         """The level at which the call stands now, or stood last."""
@@ -177,9 +182,11 @@ class EngineQueue:
         scheduler = self._schedulers.get(tenant)
         if scheduler is None:
             scheduler = self._schedulers[tenant] = Scheduler(self._config, self._table, keeps_running=True)
-        placed = scheduler.apply(event)
+        self._tell(f"{self.engine_id}/{tenant}", event, scheduler.apply(event))
+
+    def _tell(self, queue: str | None, event: Event, placed: list[Placed]) -> None:
         if self._on_decision is not None:
-            self._on_decision(f"{self.engine_id}/{tenant}", event, placed)
+            self._on_decision(queue, event, placed)
 
     def _learn_interval(self, now: float) -> None:
         before_s, self._released_s = self._released_s, now

@@ -1,11 +1,13 @@
 """Recordings of the gateway's traffic, for `agentix record`: every call that is over, and what its prompt shares with others.
 
-No text leaves the gateway: prompts are digests under a key that is made for one recording and forgotten with it.
+No text leaves the gateway unless a recording asks for it: prompts are digests under a key that is made for one recording and
+forgotten with it.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import secrets
 import time
 from collections import deque
@@ -23,12 +25,16 @@ from agentix.gateway.body import is_json, read_object
 from agentix.gateway.errors import HTTPError
 from agentix.gateway.identity import Turn
 from agentix.gateway.observer import Observer
+from agentix.gateway.open_gate import is_here
 from agentix.gateway.outcome import Outcome
 from agentix.gateway.prompt_digests import digest_answer, digest_prompt
+from agentix.gateway.prompt_texts import prompt_messages
 from agentix.gateway.tenants import is_admin, tenant_of
 
 if TYPE_CHECKING:
     from agentix.gateway.exchange import Call
+
+logger = logging.getLogger(__name__)
 
 MAX_RECORDINGS = 4
 MAX_BYTES = 32 * 2**20  # of calls that wait for one reader: some 50,000 short ones, some 3,000 of 100,000 tokens
@@ -41,13 +47,14 @@ _MAX_BODY_BYTES = 1024
 class Recording:
     """Calls that wait to be read, as JSON, numbered from 1 on. What does not fit any more is lost, oldest first, and counted.
 
-    `tenant`: whose calls; None: everybody's.
+    `tenant`: whose calls; None: everybody's. `with_text`: with what their prompts say.
     """
 
     recording_id: str
     tenant: str | None
     began_s: float
     read_s: float
+    with_text: bool = False
     key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
     max_bytes: int = MAX_BYTES
     num_calls: int = 0
@@ -114,26 +121,37 @@ class Recordings(Observer):
             if now - recording.read_s > UNREAD_S:
                 del self._recordings[recording.recording_id]
             elif recording.tenant in {None, call.tenant}:
-                recording.add(json.dumps(self._describe(recording, call, answer, now)).encode())
+                recording.add(self._line(recording, call, answer, now))
 
     async def begin(self, request: Request) -> Response:
         """POST /v1/recordings: 201 and the recording; 409 if there are as many as may be.
 
-        Of a tenant's own calls; an admin's has everybody's. One that nobody reads for two minutes is over.
+        Of a tenant's own calls; an admin's has everybody's. One that nobody reads for two minutes is over. With
+        `{"with_text": true}` it has what prompts say; where nobody needs a key, only for who is on the gateway's machine.
         """
         if "origin" in request.headers and not is_json(request):
             raise HTTPError(415, "the content-type must be application/json")
         options = await read_object(request, _MAX_BODY_BYTES, default=b"{}")
+        with_text = options.pop("with_text", False)
         if options:
-            raise HTTPError(400, f"unknown field {min(options)[:100]!r}: a recording has no options")
+            raise HTTPError(400, f"unknown field {min(options)[:100]!r}; known: with_text")
+        if not isinstance(with_text, bool):
+            raise HTTPError(400, f"with_text must be true or false, not {str(with_text)[:100]!r}", param="with_text")
+        tenant = None if is_admin(request) else tenant_of(request)
+        if with_text and not (tenant_of(request) or is_here(request)):
+            message = "without keys, text is recorded from the gateway's own machine alone"
+            raise HTTPError(403, message, "permission_error", code="not_local")
         now = time.monotonic()
         for recording in list(self._recordings.values()):
             if now - recording.read_s > UNREAD_S:
                 del self._recordings[recording.recording_id]
         if len(self._recordings) >= MAX_RECORDINGS:
             raise HTTPError(409, f"{MAX_RECORDINGS} recordings are under way already", code="too_many_recordings")
-        tenant = None if is_admin(request) else tenant_of(request)
-        recording = Recording(f"rec-{secrets.token_hex(8)}", tenant, began_s=now, read_s=now)
+        recording = Recording(f"rec-{secrets.token_hex(8)}", tenant, began_s=now, read_s=now, with_text=with_text)
+        if with_text:
+            logger.warning(
+                "recording %s, begun by %s, is told what prompts say", recording.recording_id, tenant_of(request) or "nobody"
+            )
         self._recordings[recording.recording_id] = recording
         return JSONResponse(_shown(recording), status_code=201)
 
@@ -168,6 +186,17 @@ class Recordings(Observer):
         if recording is None or (recording.tenant != tenant_of(request) and not is_admin(request)):
             raise HTTPError(404, f"no recording {recording_id[:100]!r}", code="recording_not_found")
         return recording
+
+    def _line(self, recording: Recording, call: Call, answer: tuple[Turn, ...], now: float) -> bytes:
+        """The call as JSON, with its text where that is asked for and can be had."""
+        line = json.dumps(self._describe(recording, call, answer, now)).encode()
+        if not recording.with_text or call.outcome is not Outcome.FINISHED:
+            return line
+        try:
+            text = json.dumps(prompt_messages(call.body)).encode()
+        except RecursionError:  # nested too deeply
+            text = b"null"
+        return line[:-1] + b', "messages": ' + text + b"}"
 
     def _describe(self, recording: Recording, call: Call, answer: tuple[Turn, ...], now: float) -> dict[str, Any]:
         """The call for the wire, see docs/wire.md. One that did not end well has no prompt: nothing will be made of it."""

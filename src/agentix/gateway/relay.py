@@ -28,7 +28,7 @@ from agentix.gateway.downstream import Downstream
 from agentix.gateway.errors import HTTPError, NoEngine
 from agentix.gateway.exchange import Call, Exchange
 from agentix.gateway.fit import Needs, read_needs, those_that_fit
-from agentix.gateway.identity import make_trail, read_claim, read_prompt
+from agentix.gateway.identity import make_trail, named_class, read_claim, read_prompt, work_out_class
 from agentix.gateway.isolation import isolate, isolate_headers
 from agentix.gateway.metered import check_metered, num_answers
 from agentix.gateway.outcome import Outcome
@@ -126,6 +126,9 @@ class Relay:
         if self._x.budgets.is_limited(call.tenant):
             check_metered(call.body)
         answers = num_answers(call.body)
+        program_class = named_class(call.body)
+        if program_class is None and not row.program_class:
+            program_class = work_out_class(call.tenant, call.body, call.trail.prompt.preamble)
         levels = self._x.budgets.check(call.tenant, identity.program_id, call.arrived_s, num_calls=answers)
         route = self._x.balancer.route(prompt_tokens, row, engines)
         call.call_id, n = identity.call_id, 1
@@ -136,7 +139,7 @@ class Relay:
         engine_id = route.engine_ids[0]
         self._x.admission.check_room(engine_id, program_id=identity.program_id, tenant=call.tenant, num_bytes=call.num_bytes)
         if needs.engine_id is None:
-            self._x.weighing.routed(row, route, engines, call.arrived_s)
+            self._x.weighing.routed(row, route, engines, call.arrived_s, prompt_tokens=prompt_tokens)
         arrived = CallArrived(
             now=call.arrived_s,
             call_id=key,
@@ -149,6 +152,7 @@ class Relay:
             route=route.reason,
             priority=(self._wished(call) + levels) or None,
             attained=self._x.lifetimes.resume(identity.program_id, call.arrived_s),
+            program_class=program_class,
         )
         self._x.admission.arrive(
             arrived,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from agentix.core.fair_share import FairShare
 from agentix.core.process_table import ProcessTable
@@ -17,6 +17,7 @@ from agentix.gateway.held import Held
 from agentix.gateway.place import Place, Tier
 
 _CHARGE_S = 0.5
+_FIRST_TURNS = 16  # as many as the first limit of an engine that tells its load
 _PLUGIN_CALLS = 4096.0  # in one engine at a time: what it would not run for long may as well wait here
 
 
@@ -118,7 +119,7 @@ class Turns:
         over_budget: set[str] = set()
         queue.blocked = ""
         while queue.num_held > queue.num_asleep:
-            queue.blocked = self._full(queue, state)
+            queue.blocked = self._why_full(queue, state)
             if queue.blocked or state is None:
                 return
             tenants = [t for t in queue.waiting_tenants() if t not in over_budget]
@@ -143,6 +144,30 @@ class Turns:
         if over_budget:
             queue.blocked = "its tenant is over budget"
 
+    def has_free_turn(self, engine_id: str) -> bool:
+        """Whether one more call may go to the engine, and none that is held for it is there to have that turn.
+
+        An engine whose limit is not known yet is taken to have _FIRST_TURNS, or all that wait would go there at once.
+        """
+        queue = self.queue(engine_id)
+        if queue.num_held > queue.num_asleep or (math.isinf(queue.limit.limit) and queue.num_running >= _FIRST_TURNS):
+            return False
+        return not self._why_full(queue, self._pool.states.get(engine_id))
+
+    def standing(self, queue: EngineQueue, now: float) -> Iterator[Place]:
+        """The calls that are held for the engine and only wait for their turn there: tenant by tenant, best first."""
+        tenants = queue.waiting_tenants()
+        while tenants:
+            tenant = self._shares.turn(tenants, now)
+            tenants.remove(tenant)
+            for key in queue.waiting(tenant, now):
+                if self.is_within_budget(self.places[key], now):
+                    yield self.places[key]
+
+    def is_within_budget(self, place: Place, now: float) -> bool:
+        """Whether the call's tenant and program may have one more call sent."""
+        return self._budgets.hold_until(place.tenant, place.program_id, now) <= now
+
     def moved(self, place: Place, engine_id: str, now: float) -> None:
         """A call that is in its engine, but is not to be there, is in this one now."""
         queue = self.queue(engine_id)
@@ -166,7 +191,7 @@ class Turns:
         sent_s = self.places[key].sent_s
         return math.inf if sent_s is None else sent_s
 
-    def _full(self, queue: EngineQueue, state: EngineState | None) -> str:
+    def _why_full(self, queue: EngineQueue, state: EngineState | None) -> str:
         """Why the engine gets no call at all now; "": it may get one."""
         if state is None or not state.takes_calls:
             return "the engine takes no calls"

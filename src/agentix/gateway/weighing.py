@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from agentix.gateway.exchange import Call
 
 logger = logging.getLogger(__name__)
+
+OnChoice = Callable[[ProgramRow, int | None, Sequence[EngineView], Route, float], None]
+"""Told of every answer of the balancer that holds, with what it was asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,10 +47,13 @@ class Weighing(Observer):
     taken to be like the others.
     """
 
-    def __init__(self, pool: EnginePool, admission: Admission, metrics: GatewayMetrics) -> None:
+    def __init__(
+        self, pool: EnginePool, admission: Admission, metrics: GatewayMetrics, *, on_choice: OnChoice | None = None
+    ) -> None:
         self._pool = pool
         self._admission = admission
         self._metrics = metrics
+        self._on_choice = on_choice
         self._moves: dict[str, Move] = {}  # the last one of each live program that has moved
 
     def views(self, engines: Sequence[EngineView]) -> list[EngineView]:
@@ -93,8 +99,18 @@ class Weighing(Observer):
             if prompts is not None:
                 state.gauge.prompts_computed(prompts)
 
-    def routed(self, row: ProgramRow, route: Route, engines: Sequence[EngineView], now: float) -> None:
+    def routed(
+        self,
+        row: ProgramRow,
+        route: Route,
+        engines: Sequence[EngineView],
+        now: float,
+        *,
+        prompt_tokens: int | None = None,
+    ) -> None:
         """A call of the program goes to the first engine of the route, of these that could have had it."""
+        if self._on_choice is not None:
+            self._on_choice(row, prompt_tokens, engines, route, now)
         home, first = row.home_engine_id, route.engine_ids[0]
         if home is None or first == home:
             return

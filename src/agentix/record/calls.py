@@ -8,6 +8,7 @@ from typing import Any
 
 from agentix.core.errors import AgentixError
 from agentix.workload.prompt_tree import Piece
+from agentix.workload.trace import Message as ChatMessage
 
 FINISHED = "finished"
 
@@ -25,6 +26,7 @@ class RecordedCall:
     begun_before  its program had begun before the recording did
     parents       calls that it depends on, None: nobody knows
     prompt        its messages in pieces; empty unless it has finished, and so is `answer`
+    messages      what they say; None: the recording was not to tell it, or it has no text
     """
 
     tenant: str
@@ -41,6 +43,7 @@ class RecordedCall:
     output_tokens: int | None
     prompt: tuple[Message, ...]
     answer: tuple[Message, ...]
+    messages: tuple[ChatMessage, ...] | None = None
 
 
 def read_call(told: Mapping[str, Any]) -> RecordedCall:
@@ -61,6 +64,7 @@ def read_call(told: Mapping[str, Any]) -> RecordedCall:
             output_tokens=told["output_tokens"],
             prompt=tuple(map(_message, told["prompt"])),
             answer=tuple(map(_message, told["answer"])),
+            messages=None if told.get("messages") is None else tuple(told["messages"]),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise RecordError(f"the gateway tells of calls in another way; is it of another version? ({error!r})") from error

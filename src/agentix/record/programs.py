@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from agentix.record.calls import FINISHED, RecordedCall
 from agentix.record.prompts import prompt_parts_of
+from agentix.record.texts import WARNING, text_fields
 from agentix.workload import Call, Program
 
 _CHARS_PER_TOKEN = 4  # where an engine counts no tokens
@@ -74,6 +75,7 @@ def _program(
     program_id: str, calls: Sequence[_Named], began_s: float, parts: Mapping[tuple[str, str], tuple[tuple[str, int], ...]]
 ) -> Program:
     gaps_s = _gaps_s(calls)
+    texts = text_fields((named.call_id, named.parents, named.call.messages) for named in calls)
     traced = []
     for named in calls:
         call = named.call
@@ -87,16 +89,17 @@ def _program(
                 tool_gap_s=gaps_s.get(named.call_id),
                 prompt_parts=parts[program_id, named.call_id],
                 arrival_s=round(call.arrived_s - began_s, _DIGITS),
+                **texts.get(named.call_id, {}),
             )
         )
     first = calls[0].call
-    program = Program(
+    return Program(
         program_id=program_id,
         workload=first.program_class or "recorded",
         calls=tuple(traced),
         arrival_s=round(first.arrived_s - began_s, _DIGITS),
+        meta=({"begun_before": True} if first.begun_before else {}) | ({"text": WARNING} if texts else {}),
     )
-    return replace(program, meta={"begun_before": True}) if first.begun_before else program
 
 
 def _gaps_s(calls: Sequence[_Named]) -> dict[str, float]:

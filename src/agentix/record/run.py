@@ -16,7 +16,7 @@ import httpx2
 from agentix.core.errors import ConfigError
 from agentix.record.calls import FINISHED, RecordedCall, RecordError, read_call
 from agentix.record.programs import make_programs
-from agentix.wire import key_headers, server_root
+from agentix.wire import key_headers, require_http, server_root
 from agentix.workload import Program, save_programs
 
 _PERIOD_S = 1.0  # between two questions
@@ -25,14 +25,17 @@ _PATIENCE_S = 60.0  # for a gateway that does not answer; it keeps calls for two
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordConfig:
-    """From where, and where to: `url` of the gateway, with or without /v1; `out`, compressed if it ends in `.gz`."""
+    """From where, and where to: `url` of the gateway, with or without /v1; `out`, compressed if it ends in `.gz`.
+
+    with_text  what prompts say is recorded too, for replays; the file is then its owner's alone to read
+    """
 
     url: str
     out: Path
+    with_text: bool = False
 
     def __post_init__(self) -> None:
-        if not self.url.startswith(("http://", "https://")):
-            raise ConfigError(f"the gateway's URL starts with http:// or https://, not {self.url!r}")
+        require_http(self.url, "the gateway's")
         if self.out.is_dir() or not os.access(self.out.parent, os.W_OK):
             raise ConfigError(f"cannot write to {self.out}: not a file in a writable folder")
 
@@ -51,6 +54,11 @@ class Recorded:
     def num_begun_before(self) -> int:
         """Programs whose first calls were made before the recording."""
         return sum("begun_before" in program.meta for program in self.programs)
+
+    @property
+    def num_without_text(self) -> int:
+        """Calls that do not say what their prompts were: all, or in a recording with text those that are told in token ids."""
+        return sum(call.messages is None for program in self.programs for call in program.calls)
 
     @property
     def is_whole(self) -> bool:
@@ -74,11 +82,11 @@ async def record(
     async with httpx2.AsyncClient(
         base_url=server_root(config.url), headers=key_headers(environ), timeout=30.0, trust_env=False
     ) as client:
-        await listener.begin(client)
+        await listener.begin(client, with_text=config.with_text)
         try:
             await listener.listen(client, stop)
         finally:
-            recorded = await asyncio.to_thread(_write, config.out, listener)
+            recorded = await asyncio.to_thread(_write, config, listener)
             with suppress(httpx2.HTTPError):
                 await client.delete(listener.path)
     return recorded
@@ -95,9 +103,9 @@ class _Listener:
         self._on_progress = on_progress
         self._next = 0
 
-    async def begin(self, client: httpx2.AsyncClient) -> None:
+    async def begin(self, client: httpx2.AsyncClient, *, with_text: bool) -> None:
         try:
-            response = await client.post("/v1/recordings", json={})
+            response = await client.post("/v1/recordings", json={"with_text": True} if with_text else {})
             answer = response.json()
         except (httpx2.HTTPError, ValueError) as error:
             raise RecordError(f"no gateway answers at {client.base_url} ({error or type(error).__name__})") from None
@@ -137,11 +145,14 @@ class _Listener:
         return bool(answer["has_more"])
 
 
-def _write(out: Path, listener: _Listener) -> Recorded:
+def _write(config: RecordConfig, listener: _Listener) -> Recorded:
     programs = make_programs(listener.calls)
-    partial = out.with_name(f"partial-{out.name}")  # it ends as `out` does, which says whether it is compressed
+    partial = config.out.with_name(f"partial-{config.out.name}")  # it ends as `out` does, which says whether it is compressed
+    if config.with_text:
+        partial.unlink(missing_ok=True)
+        partial.touch(mode=0o600, exist_ok=False)
     save_programs(partial, programs)
-    partial.replace(out)
+    partial.replace(config.out)
     num_calls = sum(len(program.calls) for program in programs)
     return Recorded(
         programs=programs,

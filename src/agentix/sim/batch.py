@@ -19,7 +19,8 @@ class RunningBatch:
     `calls` are those that run, by id, best first when they were chosen; `parked` those that were preempted and have KV on the
     device. `num_vacant` is how many places of finished calls may be taken before the next choice. `is_settled`: the last
     choice would come out the same, since nothing came, went or moved; whoever tells the core of such a thing sets it to
-    False. `all_calls` are the engine's; `tell` takes events to the core; `block_cost_s` is the time to compute a block again.
+    False. `lacks_blocks`: at the last choice calls were left out for want of KV, not of slots.
+    `all_calls` are the engine's; `tell` takes events to the core; `block_cost_s` is the time to compute a block again.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class RunningBatch:
         self.parked: dict[str, SimCall] = {}
         self.num_vacant = 0
         self.is_settled = False
+        self.lacks_blocks = False
         self._num_spares = 0  # calls that may still take a finished one's place before the next choice
         self._config = config
         self._core = core
@@ -97,6 +99,7 @@ class RunningBatch:
         rows = self._core.table.calls
         self.calls = {c: self._all_calls[c] for c in batch.run if rows[c].running} | staying
         self._num_spares, self.num_vacant = self._config.num_spare_calls, 0
+        self.lacks_blocks = room.is_short or not all(have_entered) or bool(self._core.holding.held)
         # The calls that were chosen stand first now, so they would be chosen again; unless others had to be left out for want
         # of blocks, which whoever enters may free or share, or run only because they had not yielded yet.
         is_final = not room.is_short and all(have_entered) and new.keys() <= set(batch.run)

@@ -78,13 +78,18 @@ class ModelledEngine:
         self._window = 0  # steps since the last choice, modulo steps_per_schedule
 
     def view(self, *, num_routed: int, cached_tokens: int | None) -> EngineView:
-        """What a balancer may know: nothing of how long the calls' answers will be."""
+        """What a balancer may know: nothing of how long the calls' answers will be.
+
+        Calls for which there are slots enter with the next step, and do not count as waiting unless KV is what they lack.
+        """
+        num_running = len(self._batch.calls)
+        num_places = num_running if self._batch.lacks_blocks else max(num_running, self.config.max_num_seqs)
         return EngineView(
             engine_id=self.engine_id,
             num_calls=len(self.calls),
             num_routed=num_routed,
             cached_tokens=cached_tokens,
-            num_waiting=len(self.calls) - len(self._batch.calls),
+            num_waiting=max(0, len(self.calls) - num_places),
             call_s=self._call_s,
             prefill_s_per_token=self._prefill_s_per_token,
         )

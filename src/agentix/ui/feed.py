@@ -12,6 +12,7 @@ import httpx2
 
 from agentix.core.errors import AgentixError
 
+_EVERY_GATEWAY_HAS = frozenset({"/v1/changes", "/health"})
 _STATES = ("answering", "sent", "held", "paused", "idle", "ended")
 
 
@@ -150,7 +151,7 @@ class Feed:
 
 def unreachable(gateway: object, error: Exception) -> GatewayFault:
     """Nothing answers at this address."""
-    return GatewayFault(f"{gateway} does not answer: {str(error) or type(error).__name__}")
+    return GatewayFault(f"{gateway} does not answer ({str(error) or type(error).__name__}): is a gateway running there?")
 
 
 def read_answer(response: httpx2.Response) -> Any:
@@ -158,9 +159,12 @@ def read_answer(response: httpx2.Response) -> Any:
     path = response.url.path
     try:
         answer = response.json()
+        is_gateway = response.status_code != 404 or path not in _EVERY_GATEWAY_HAS
     except ValueError:
+        is_gateway = False
+    if not is_gateway:
         root = str(response.url).partition(path)[0] if path else response.url
-        raise GatewayFault(f"{root} is no Agentix gateway: {path} gave {response.status_code}") from None
+        raise GatewayFault(f"{root} is no Agentix gateway: {path} gave {response.status_code}")
     if response.status_code == 401:
         raise GatewayFault("the gateway asks for a key, or this one is wrong: set AGENTIX_API_KEY")
     if response.is_error and path != "/health":  # which is 503 when no engine is left, and still tells

@@ -182,6 +182,23 @@ def test_weight_and_class_hold_everywhere(make: Make) -> None:
     assert b.row().weight == 1.0
 
 
+def test_a_class_that_is_named_holds_before_one_that_was_worked_out(make: Make) -> None:
+    a, b = make(), make()
+    for name, named_first in (("p", True), ("q", False)):
+        if named_first:
+            a.open(name, "coder")
+            settle(a, b)
+            b.give_up(name)  # b's row is a new one, and its call is all that b knows
+        b.table.apply(CallArrived(now=1.0, call_id=name, program_id=name, program_class="auto-1"))
+        b.ledger.changed(name, 1.0)
+        settle(b, a)
+        if not named_first:
+            assert a.row(name).program_class == "auto-1"
+            a.open(name, "coder")
+            settle(a, b)
+        assert a.row(name).program_class == b.row(name).program_class == "coder"
+
+
 def test_the_end_is_the_end_everywhere_and_a_new_life_begins_with_nothing(make: Make) -> None:
     a, b, away = make(), make(), make()
     a.call("p", 2.0)

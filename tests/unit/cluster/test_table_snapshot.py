@@ -7,14 +7,18 @@ from typing import Any
 
 import pytest
 
-from agentix.cluster.table_snapshot import Kept, SnapshotError, from_text, to_line, to_text
+from agentix.cluster.table_snapshot import Kept, Snapshot, SnapshotError, from_text, to_line, to_text
 from agentix.core import ProcessTable
 from agentix.core.events import CallArrived, CallFinished, ServedElsewhere
 
 WALL_S = 1_000_000.0
 
 
-def read(text: str, *, later_s: float = 0.0, keep_s: float = 100.0) -> list[Kept]:
+def read(text: str, **clocks: float) -> list[Kept]:
+    return read_all(text, **clocks).programs
+
+
+def read_all(text: str, *, later_s: float = 0.0, keep_s: float = 100.0) -> Snapshot:
     """As read by a process whose clock says 7 at the beginning, when the one that wrote said 50."""
     engines = {"http://x": "e7"}
     return from_text(text, engine_at=lambda a: engines.get(a, ""), now=7.0 + later_s, wall_s=WALL_S + later_s, keep_s=keep_s)
@@ -89,10 +93,12 @@ def line_with(**fields: Any) -> str:
         ("", "no first and last line"),
         ("{}\n{}\n", "does not say"),
         ("[1]\n{}\n", "line 1 is not a JSON object"),
-        (written().replace('"version": 1', '"version": 2'), "its version is 2, and this Agentix reads 1"),
+        (written().replace('"version": 2', '"version": 3'), "its version is 3, and this Agentix reads 1 and 2"),
         ("\n".join(written().split("\n")[:2]), "cut short"),
-        (written().replace('{"num_programs": 1}', '{"num_programs": 2}'), "cut short"),
-        (written()[:-30], "line 2 is not a JSON object"),
+        (written().replace('"num_programs": 1', '"num_programs": 2'), "cut short"),
+        (written().replace('"num_totals": 0', '"num_totals": 1'), "cut short"),
+        (written().replace('"num_totals": 0', '"num_totals": null'), "cut short"),
+        (written()[:-50], "line 2 is not a JSON object"),
         (line_with(service_s=-1.0), "line 2 is no program"),
         (line_with(service_s="much"), "line 2 is no program"),
         (line_with(weight=0.0), "line 2 is no program"),

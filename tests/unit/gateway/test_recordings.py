@@ -130,6 +130,45 @@ async def test_a_call_is_told_with_everything_but_its_text(calls: Calls, clock: 
     }
 
 
+async def test_a_recording_with_text_is_told_what_prompts_say_and_others_beside_it_are_not(calls: Calls, clock: Clock) -> None:
+    without = await begin(calls)
+    begun = await recordings(calls).begin(request(body=b'{"with_text": true}'))
+    said = [{"role": "user", "content": SECRET}]
+    keys = {"authorization": "Bearer of-the-client", "x-api-key": "of-the-client"}
+    calls.end(calls.arrive("p", "c", now=102.0, body={"messages": said}, headers=keys), 104.0)
+    calls.end(calls.arrive("p", "d", now=105.0, body={"messages": said}), 106.0, Outcome.REFUSED)
+    calls.end(calls.arrive("p", "e", now=107.0, body={"prompt": [1, 2]}), 108.0)
+    read = await recordings(calls).read(request(told(begun)["id"]))
+    assert [call.get("messages") for call in told(read)["data"]] == [said, None, None]
+    assert b"of-the-client" not in bytes(read.body)
+    other = await recordings(calls).read(request(without))
+    assert SECRET.encode() not in bytes(other.body)
+    assert not any("messages" in call for call in told(other)["data"])
+
+
+async def test_text_that_cannot_be_told_costs_the_text_and_not_the_recording(calls: Calls, clock: Clock) -> None:
+    begun = await recordings(calls).begin(request(body=b'{"with_text": true}'))
+    deep: Any = "x"
+    for _ in range(100_000):
+        deep = [deep]
+    calls.end(calls.arrive("p", "c", now=102.0, body={"messages": [{"role": "user", "content": "Hi", "x": deep}]}), 104.0)
+    (call,) = told(await recordings(calls).read(request(told(begun)["id"])))["data"]
+    assert call["messages"] is None
+
+
+async def test_without_keys_text_is_for_the_gateway_s_own_machine(calls: Calls, clock: Clock) -> None:
+    far = request(body=b'{"with_text": true}')
+    far.scope["client"] = ("10.0.0.9", 4000)
+    with pytest.raises(HTTPError, match="own machine alone") as found:
+        await recordings(calls).begin(far)
+    assert (found.value.status, found.value.code) == (403, "not_local")
+    with_key = request(body=b'{"with_text": true}', of=tenant("acme"))
+    with_key.scope["client"] = ("10.0.0.9", 4000)
+    assert (await recordings(calls).begin(with_key)).status_code == 201
+    with pytest.raises(HTTPError, match="must be true or false, not '1'"):
+        await recordings(calls).begin(request(body=b'{"with_text": 1}'))
+
+
 async def test_pages_say_how_far_they_go(clock: Clock) -> None:
     table = ProcessTable()
     calls = Calls(Recordings(table, page_bytes=1), table)  # a call a page

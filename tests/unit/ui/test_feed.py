@@ -122,14 +122,19 @@ async def test_actions_name_the_program_whatever_its_id_and_its_tenant() -> None
     assert gateway.requests == [("POST", "/v1/programs/a%2Fb%20c/pause?tenant=t")]
 
 
-@pytest.mark.parametrize(("status", "message"), [(401, "set AGENTIX_API_KEY"), (404, "no such thing")])
+@pytest.mark.parametrize(("status", "message"), [(401, "set AGENTIX_API_KEY"), (403, "no such thing")])
 async def test_a_refusal_says_what_to_do(status: int, message: str) -> None:
     with pytest.raises(GatewayFault, match=message):
         await Feed(FakeGateway(status=status).client()).poll()
 
 
-async def test_what_is_no_gateway_is_named() -> None:
-    transport = httpx2.MockTransport(lambda _: httpx2.Response(200, content=b"<html>"))
+@pytest.mark.parametrize(
+    "answer",
+    [httpx2.Response(200, content=b"<html>"), httpx2.Response(404, json={"detail": "Not Found"})],
+    ids=["web page", "vLLM"],
+)
+async def test_what_is_no_gateway_is_named(answer: httpx2.Response) -> None:
+    transport = httpx2.MockTransport(lambda _: answer)
     client = httpx2.AsyncClient(base_url="http://elsewhere", transport=transport)
     with pytest.raises(GatewayFault, match="http://elsewhere is no Agentix gateway"):
         await Feed(client).poll()

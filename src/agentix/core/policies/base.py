@@ -31,6 +31,8 @@ class SchedulingPolicy:
         preempts: a running call gives way to a better one that waits. If not, running calls stand before all that wait
             and only an engine that runs out of KV blocks takes one off.
         holds_programs: `held_back` is to be asked before each batch choice.
+        max_overtakings: how many programs, per slot of the engine, may be let in while the first in order stays held back; then
+            it is let go too, so that no context is too large for ever. math.inf: the policy itself sees to that.
         ignores_programs: programs do not matter to it, so an engine leaves the KV between their calls as it would be.
     """
 
@@ -40,6 +42,7 @@ class SchedulingPolicy:
     clairvoyant: bool = False
     preempts: bool = True
     holds_programs: bool = False
+    max_overtakings: float = math.inf
     ignores_programs: bool = False
 
     def __init__(self, config: SchedulerConfig) -> None:
@@ -87,10 +90,10 @@ class SchedulingPolicy:
     ) -> frozenset[str]:
         """The programs none of whose waiting calls may start now; those that run go on.
 
-        Asked before each batch choice of an engine of that capacity. `rows` are the programs whose
-        latest call came to that engine, with or without an active call, in the order in which they came; `held` is what
-        the last answer was. The same question asked twice must have the same answer, and an engine may take an answer
-        to hold until a call arrives or ends.
+        Asked before batch choices of an engine of that capacity; where programs are very many, less often, and not about all.
+        `rows` are the programs whose latest call came to that engine, with or without an active call, in the order in which
+        they came; `held` is what the last answer was. The same question asked twice must have the same answer, and an
+        engine may take an answer to hold until a call arrives or ends.
         """
         del rows, held, capacity, now
         return frozenset()

@@ -24,8 +24,8 @@ class Gittins(SchedulingPolicy):
     """Two decisions from one number, the service that a program is expected to need until it is over.
 
     That number, R, is the inverse Gittins index of what the program has attained, learnt from the totals of its class
-    (`ServiceHistory`); a class of which nothing is known yet goes by the totals of all, and with none at all R is what the
-    program has attained, as in PLAS.
+    (`ServiceHistory`); a class of which nothing is known yet goes by the totals of all. With none at all every program is
+    taken to need as little as the next, so that they go first come, first served: that soonest teaches what they need.
 
     Who runs: a call's level is the one whose range holds R - W / patience, W being how long its program has waited so far; so
     programs that wait for `patience` times what they still need stand on the first level, and nobody waits for ever. Within a
@@ -37,6 +37,7 @@ class Gittins(SchedulingPolicy):
     """
 
     holds_programs = True
+    max_overtakings = 4.0
 
     def __init__(self, config: SchedulerConfig) -> None:
         self.quanta_s = (*config.quanta_s, math.inf)
@@ -47,12 +48,13 @@ class Gittins(SchedulingPolicy):
 
     def expected_s(self, row: ProgramRow) -> float:
         """R: service that the program is expected to need until it is over, seconds, by its weights; always above 0."""
-        expected_s = row.history.expected_s(row.attained_s) if row.history is not None else row.attained_s
+        expected_s = row.history.expected_s(row.attained_s) if row.history is not None else 0.0
         return max(self._least_s, expected_s) / row.weight / self._weights.get(row.program_class, 1.0)
 
     def urgency_s(self, row: ProgramRow, now: float) -> float:
         """R less what waiting makes up for; 0 at the least, and then the program's turn has come."""
-        waited_s = max(0.0, now - row.started_s - row.critical_path_s - row.gaps_s)
+        path_s = max((call.scalar_s + call.service_s for call in row.calls.values()), default=0.0)
+        waited_s = max(0.0, now - row.started_s - max(path_s, row.critical_path_s) - row.gaps_s)
         return max(0.0, self.expected_s(row) - waited_s / self._patience)
 
     def level(self, call: CallRow, row: ProgramRow, now: float) -> int:
@@ -61,7 +63,7 @@ class Gittins(SchedulingPolicy):
 
     def after_quantum(self, level: int, call: CallRow, row: ProgramRow, now: float) -> int:
         """The level of what is expected now: lower or higher than before."""
-        return min(self.level(call, row, now), len(self.quanta_s) - 1)
+        return min(max(0, self.level(call, row, now) + call.priority), len(self.quanta_s) - 1)
 
     def due_s(self, call: CallRow, row: ProgramRow, now: float) -> float:
         """When its urgency has become 0, if the program does nothing but wait."""
@@ -81,14 +83,12 @@ class Gittins(SchedulingPolicy):
         in the way of as many others as two of half its length. A program without a call is not over before its tool has
         answered: the mean of its gaps so far, or the present one if that is longer, counts on top.
         """
-        candidates = [self._candidate(row, held, capacity, now) for row in rows]
-        if sum(candidate.reserve_tokens for candidate in candidates) <= capacity.kv_tokens:
+        if sum(_tokens(row, capacity)[1] for row in rows) <= capacity.kv_tokens:
             return frozenset()
-        return choose_residents(candidates, capacity)
+        return choose_residents([self._candidate(row, held, capacity, now) for row in rows], capacity)
 
     def _candidate(self, row: ProgramRow, held: frozenset[str], capacity: EngineCapacity, now: float) -> Candidate:
-        need_tokens = int(row.context_tokens * _GROWTH) + _ANSWER_TOKENS
-        at_end_tokens = row.history.expected_context_tokens(row.context_tokens) if row.history is not None else 0
+        need_tokens, reserve_tokens = _tokens(row, capacity)
         until_over_s = self.urgency_s(row, now)
         if not row.calls and row.last_completion_s is not None:
             mean_gap_s = row.gaps_s / row.num_gaps if row.num_gaps else 0.0
@@ -98,9 +98,16 @@ class Gittins(SchedulingPolicy):
             index_s=until_over_s * max(1.0, need_tokens * capacity.num_slots / capacity.kv_tokens),
             context_tokens=row.context_tokens,
             need_tokens=need_tokens,
-            reserve_tokens=min(max(need_tokens, (row.context_tokens + at_end_tokens) // 2), capacity.kv_tokens),
+            reserve_tokens=reserve_tokens,
             started_s=row.started_s,
             is_resident=row.program_id not in held and row.has_been_served,
             is_running=any(call.running for call in row.calls.values()),
             is_waiting=bool(row.calls),
         )
+
+
+def _tokens(row: ProgramRow, capacity: EngineCapacity) -> tuple[int, int]:
+    """What the program needs until its call is over, and on average until it is over itself."""
+    need_tokens = int(row.context_tokens * _GROWTH) + _ANSWER_TOKENS
+    at_end_tokens = row.history.expected_context_tokens(row.context_tokens) if row.history is not None else 0
+    return need_tokens, min(max(need_tokens, (row.context_tokens + at_end_tokens) // 2), capacity.kv_tokens)
