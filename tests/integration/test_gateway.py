@@ -367,6 +367,18 @@ async def test_bad_bodies_never_reach_an_engine(start: Callable[..., Any], conte
     assert engine.requests == []
 
 
+@pytest.mark.parametrize("number", ["1e999", "-1e999", "NaN", "Infinity"])
+async def test_a_number_that_json_cannot_say_never_reaches_an_engine(start: Callable[..., Any], number: str) -> None:
+    engine = FakeEngine()
+    system = await start(engine)
+    body = b'{"model": "m", "messages": [], "temperature": %s}' % number.encode()
+    response = await system.client.post("/v1/chat/completions", content=body)
+    assert response.status_code == 400
+    assert "not finite" in response.json()["error"]["message"]
+    assert engine.requests == []
+    assert not system.table.calls
+
+
 @pytest.mark.parametrize("header", ["X-Agentix-Program", "X-Agentix-Call", "X-Agentix-Parent", "X-Agentix-Thread"])
 async def test_a_bad_id_is_refused(start: Callable[..., Any], header: str) -> None:
     system = await start(FakeEngine())

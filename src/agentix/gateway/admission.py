@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from agentix.core.errors import InvalidTransition
-from agentix.core.events import CallAborted, CallArrived, CallFinished, CallMoved, ProgramWeighted
+from agentix.core.events import CallAborted, CallArrived, CallFinished, ProgramWeighted
 from agentix.core.process_table import ProcessTable
 from agentix.core.program import ProgramRow
 from agentix.gateway.admission_settings import AdmissionSettings
@@ -62,10 +62,11 @@ class Admission:
 
         `num_bytes`: of its body.
         """
-        queue, is_paused = self.turns.queue(engine_id), program_id in self.paused
+        queue, now = self.turns.queue(engine_id), self._clock()
+        will_sleep = program_id in self.paused or self._budgets.hold_until(tenant, program_id, now) > now
         nobody_stands = queue.num_held == queue.num_asleep
-        goes_at_once = nobody_stands and queue.limit.has_room(queue.num_running) and not is_paused
-        if not goes_at_once and not self.turns.held.has_room(tenant, num_bytes, asleep=is_paused):
+        goes_at_once = nobody_stands and queue.limit.has_room(queue.num_running) and not will_sleep
+        if not goes_at_once and not self.turns.held.has_room(tenant, num_bytes, asleep=will_sleep):
             raise HTTPError.queue_full(retry_after_s(queue, queue.num_held))
 
     def arrive(
@@ -120,15 +121,12 @@ class Admission:
 
         It does not queue there: it has had its turn, and an engine dies seldom.
         """
-        place, before = self.places[key], self.places[key].engine_id
-        if before == engine_id:
+        place = self.places[key]
+        if place.engine_id == engine_id:
             return
-        moved = CallMoved(now=now, call_id=key, engine_id=engine_id)
         self.turns.ended(place, now, None)
-        self.turns.queue(before).leave(place, moved)
-        self.turns.queue(engine_id).enter(place, moved)
+        self.turns.transfer(place, engine_id, now)
         self.turns.moved(place, engine_id, now)
-        self._forget_if_gone(before)
 
     def may_wait(self, key: str) -> bool:
         """Whether an engine that takes no calls now may take this one before long: it is well, but has failed of late."""
@@ -183,7 +181,7 @@ class Admission:
             queue.limit.finished()
         self._budgets.over(place.key, service_s=event.service_s or 0.0, tokens=num_tokens, now=now)
         self._wake_program(place.program_id, now)
-        self._forget_if_gone(place.engine_id)
+        self.turns.forget_if_gone(place.engine_id)
         self.turns.pump_all(now)
 
     def pause(self, program_id: str, now: float) -> None:
@@ -262,13 +260,8 @@ class Admission:
                 place.needs = replace(place.needs, engine_id=None)  # what it goes on from is gone: any other will say so
             if at is None or not at.takes_calls:
                 self._move(place, now)
-        self._forget_if_gone(state.target.engine_id)
+        self.turns.forget_if_gone(state.target.engine_id)
         self.turns.pump_all(now)
-
-    def _forget_if_gone(self, engine_id: str) -> None:
-        queue = self.turns.queues.get(engine_id)
-        if engine_id not in self._pool.states and queue is not None and not queue.num_held + queue.num_running:
-            del self.turns.queues[engine_id]
 
     def _move(self, place: Place, now: float) -> None:
         """Hold the call for the least busy of the engines that take calls and that it may go to, if there is one."""
@@ -276,11 +269,8 @@ class Admission:
         if not able:
             return
         target = min(map(self.turns.queue, able), key=lambda queue: queue.num_held + queue.num_running)
-        before, asleep, wake_s = place.engine_id, place.asleep, place.wake_s
-        moved = CallMoved(now=now, call_id=place.key, engine_id=target.engine_id)
-        self.turns.queue(before).leave(place, moved)
-        target.enter(place, moved)
-        self._forget_if_gone(before)
+        asleep, wake_s = place.asleep, place.wake_s
+        self.turns.transfer(place, target.engine_id, now)
         place.why = "its engine takes no calls any more"
         if asleep:
             target.sleep(place, asleep, wake_s, now)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from io import StringIO
-from typing import Any
+from typing import Any, TypeVar
 
 from agentix.gateway.apis import Dialect
 
 _MAX_CHARS = 2**20
+_Key = TypeVar("_Key")
 
 
 class Deltas:
@@ -24,8 +26,9 @@ class Deltas:
         self._add = readers.get(dialect)
         self._dialect = dialect
         self._num_chars = 0
-        self._texts: dict[int, StringIO] = {}  # by choice, or by content block
+        self._texts: defaultdict[int, StringIO] = defaultdict(StringIO)  # by choice, or by content block
         self._calls: dict[tuple[int, int], dict[str, Any]] = {}  # tool calls by choice and index; blocks have index 0
+        self._inputs: defaultdict[tuple[int, int], StringIO] = defaultdict(StringIO)  # arguments of each
         self._response: dict[str, Any] | None = None
 
     def add(self, event: dict[str, Any]) -> None:
@@ -44,15 +47,24 @@ class Deltas:
         if not indices:
             return None
         if self._dialect is Dialect.MESSAGES:
-            blocks = (self._calls.get((i, 0)) or {"type": "text", "text": texts[i]} for i in indices)
-            return {"content": [_finished(block) for block in blocks]}
+            return {"content": [self._block(i) or {"type": "text", "text": texts[i]} for i in indices]}
         if self._dialect is Dialect.COMPLETIONS:
             return {"choices": [{"index": i, "text": texts.get(i, "")} for i in indices]}
         return {"choices": [{"index": i, "message": self._message(i, texts.get(i, ""))} for i in indices]}
 
     def _message(self, index: int, text: str) -> dict[str, Any]:
-        calls = [{"id": c["id"], "function": c} for (i, _), c in sorted(self._calls.items()) if i == index]
+        functions = [
+            {**call, "arguments": self._inputs[key].getvalue()} for key, call in sorted(self._calls.items()) if key[0] == index
+        ]
+        calls = [{"id": function["id"], "function": function} for function in functions]
         return {"role": "assistant", "content": text, "tool_calls": calls}
+
+    def _block(self, index: int) -> dict[str, Any] | None:
+        """The tool call that is this content block, its input as it came in pieces of JSON; None: the block is text."""
+        block = self._calls.get((index, 0))
+        if block is None:
+            return None
+        return {**block, "input": self._inputs[index, 0].getvalue() or block.get("input")}
 
     def _add_choices(self, event: dict[str, Any]) -> None:
         for choice in _dicts(event.get("choices")):
@@ -66,17 +78,15 @@ class Deltas:
                     self._add_tool_call(index, call)
 
     def _add_tool_call(self, index: int, call: dict[str, Any]) -> None:
-        number = call.get("index")
-        known = self._calls.setdefault(
-            (index, number if isinstance(number, int) else 0), {"id": None, "name": "", "arguments": ""}
-        )
+        number, function = call.get("index"), call.get("function")
+        key = (index, number if isinstance(number, int) else 0)
+        known = self._calls.setdefault(key, {"id": None, "name": ""})
         known["id"] = call.get("id") or known["id"]
-        function = call.get("function")
-        for key in ("name", "arguments"):
-            piece = function.get(key) if isinstance(function, dict) else None
-            if isinstance(piece, str):
-                known[key] += piece
-                self._num_chars += len(piece)
+        name, arguments = (function.get("name"), function.get("arguments")) if isinstance(function, dict) else (None, None)
+        if isinstance(name, str):
+            known["name"] += name
+            self._num_chars += len(name)
+        self._add_piece(self._inputs, key, arguments)
 
     def _add_response(self, event: dict[str, Any]) -> None:
         """The events of Responses carry the whole response at its beginning and at its end, and each item when it is done."""
@@ -93,27 +103,23 @@ class Deltas:
         if not isinstance(index, int):
             return
         if isinstance(block, dict) and block.get("type") == "tool_use":
-            self._calls[index, 0] = {**block, "json": ""}
+            self._calls[index, 0] = block
         elif isinstance(block, dict):
             self._add_text(index, block.get("text"))
         if isinstance(delta, dict):
             self._add_text(index, delta.get("text"))
-            piece = delta.get("partial_json")
-            if isinstance(piece, str) and (index, 0) in self._calls:
-                self._calls[index, 0]["json"] += piece
-                self._num_chars += len(piece)
+            if (index, 0) in self._calls:
+                self._add_piece(self._inputs, (index, 0), delta.get("partial_json"))
 
     def _add_text(self, index: int, piece: Any) -> None:
-        if isinstance(piece, str) and piece:
-            if index not in self._texts:
-                self._texts[index] = StringIO()  # a list of the pieces would take ten times the memory
-            self._texts[index].write(piece)
+        if piece:
+            self._add_piece(self._texts, index, piece)
+
+    def _add_piece(self, texts: defaultdict[_Key, StringIO], key: _Key, piece: Any) -> None:
+        """Strings that grow by `+=` would take time in the square of their length, lists of pieces ten times the memory."""
+        if isinstance(piece, str):
+            texts[key].write(piece)
             self._num_chars += len(piece)
-
-
-def _finished(block: dict[str, Any]) -> dict[str, Any]:
-    """A content block whose input has come in pieces of JSON."""
-    return {**block, "input": block["json"] or block.get("input")} if "json" in block else block
 
 
 def _dicts(items: Any) -> list[dict[str, Any]]:

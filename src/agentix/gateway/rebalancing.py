@@ -12,8 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
 
-from agentix.core.balancers import EngineView, LoadBalancer, Route
-from agentix.core.events import CallMoved
+from agentix.core.balancers import EngineView, LoadBalancer
 from agentix.core.process_table import ProcessTable
 from agentix.core.program import ProgramRow
 from agentix.gateway.engines import EnginePool, EngineState
@@ -92,7 +91,11 @@ class Rebalancing:
         if target not in free or self._pool.states[target].limit.ready_at(place.tokens, now) > now:
             return
         self._weighing.routed(row, route, engines, now, prompt_tokens=prompt_tokens)
-        self._move(place, route, now)
+        before = place.engine_id
+        self._turns.transfer(place, target, now, pin=route.pin)
+        place.engine_ids = route.engine_ids
+        place.why = f"was held for {before}, went to a free turn: {route.reason}"
+        self._turns.pump(self._turns.queue(target), now)
         if not self._turns.has_free_turn(target):
             free.discard(target)
 
@@ -102,15 +105,6 @@ class Rebalancing:
         others = dict(row.calls)
         del others[place.key]
         return replace(row, calls=others, home_engine_id=row.home_engine_id if row.has_been_served else None)
-
-    def _move(self, place: Place, route: Route, now: float) -> None:
-        before, target = place.engine_id, self._turns.queue(route.engine_ids[0])
-        moved = CallMoved(now=now, call_id=place.key, engine_id=target.engine_id, pin=route.pin)
-        self._turns.queue(before).leave(place, moved)
-        target.enter(place, moved)
-        place.engine_ids = route.engine_ids
-        place.why = f"was held for {before}, went to a free turn: {route.reason}"
-        self._turns.pump(target, now)
 
 
 def _without_one(engine: EngineView) -> EngineView:

@@ -247,9 +247,11 @@ class Relay:
         else:
             body = isolate(body, call.tenant, self._x.tenants, plugin=target.plugin)
         try:
-            content = json.dumps(body)  # in ASCII: JSON can name half a surrogate pair, UTF-8 cannot
+            content = json.dumps(body, allow_nan=False)  # in ASCII: JSON can name half a surrogate pair, UTF-8 cannot
         except RecursionError:
             raise HTTPError(400, "the request body is nested too deeply") from None
+        except ValueError:
+            raise HTTPError(400, "a number in the request body is not finite, or too large for a double") from None
         own = isolate_headers(call.request.headers.raw, call.tenant, plugin=target.plugin)
         headers = upstream_headers(own, target, call.identity, call.call_id, priority)
         level = self._x.admission.priority(call.key)

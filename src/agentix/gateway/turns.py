@@ -6,6 +6,7 @@ import heapq
 import math
 from collections.abc import Iterable, Iterator
 
+from agentix.core.events import CallMoved
 from agentix.core.fair_share import FairShare
 from agentix.core.process_table import ProcessTable
 from agentix.gateway.admission_settings import AdmissionSettings
@@ -167,6 +168,19 @@ class Turns:
     def is_within_budget(self, place: Place, now: float) -> bool:
         """Whether the call's tenant and program may have one more call sent."""
         return self._budgets.hold_until(place.tenant, place.program_id, now) <= now
+
+    def transfer(self, place: Place, engine_id: str, now: float, *, pin: bool | None = None) -> None:
+        """The call is held for this engine from now on. `pin`: whether it is its program's home then (`CallMoved`)."""
+        before, moved = place.engine_id, CallMoved(now=now, call_id=place.key, engine_id=engine_id, pin=pin)
+        self.queue(before).leave(place, moved)
+        self.queue(engine_id).enter(place, moved)
+        self.forget_if_gone(before)
+
+    def forget_if_gone(self, engine_id: str) -> None:
+        """An engine that has been removed has no queue once no call of it is left."""
+        queue = self.queues.get(engine_id)
+        if engine_id not in self._pool.states and queue is not None and not queue.num_held + queue.num_running:
+            del self.queues[engine_id]
 
     def moved(self, place: Place, engine_id: str, now: float) -> None:
         """A call that is in its engine, but is not to be there, is in this one now."""

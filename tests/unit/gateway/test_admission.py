@@ -290,3 +290,19 @@ def test_a_row_of_a_session_is_none_of_the_admissions_business() -> None:
     gateway.admission.pause("p", 1.0)
     gateway.arrive("p1", 2.0)
     assert gateway.held == ["p1"]
+
+
+def test_calls_that_a_budget_puts_to_sleep_need_room_too() -> None:
+    """The engine has turns for all of them, their programs have not: three of five may sleep, a tenant leaves what it takes."""
+    budget = Budget(concurrent_calls=1, max_hold_s=60.0)
+    gateway = Gateway(tenants=(tenant("t", program_budget=budget),), max_queue=5, max_queue_bytes=1000)
+    refused = []
+    for call_id in (f"{program_id}{n}" for program_id in "abcdefgh" for n in (1, 2)):
+        try:
+            gateway.admission.check_room("e0", program_id=call_id[0], tenant="t", num_bytes=10)
+        except HTTPError:
+            refused.append(call_id)
+        else:
+            gateway.arrive(call_id, tenant="t", num_bytes=10)
+    assert gateway.held == ["a2", "b2", "c2"]
+    assert refused == ["d2", "e2", "f2", "g2", "h2"]
