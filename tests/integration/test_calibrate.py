@@ -11,7 +11,7 @@ import pytest
 from agentix.cost import Step, causal_pairs, load_card
 from agentix.engine.model import BUILT_IN
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.slow]
 
 
 def test_a_real_engine_gives_a_card(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from agentix.engine.launcher import EngineOptions, start_engines, stop
 from agentix.engine.model import BUILT_IN, resolve_model
 from agentix.engine.process_group import members
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.slow]
 
 
 async def test_a_stock_engine_answers_and_leaves_nothing(tmp_path: Path) -> None:
