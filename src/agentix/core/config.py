@@ -66,15 +66,11 @@ class SchedulerConfig:
         values = dict(settings)
         if isinstance(values.get("quanta_s"), str):
             raise ConfigError(f"quanta_s must be a list of seconds, not {values['quanta_s']!r}")
-        try:
-            if "quanta_s" in values:
-                values["quanta_s"] = tuple(float(q) for q in values["quanta_s"])
-            if "patience" in values:
-                values["patience"] = float(values["patience"])
-            if values.get("starvation_ratio") is not None:
-                values["starvation_ratio"] = float(values["starvation_ratio"])
-        except (TypeError, ValueError):
-            raise ConfigError(f"quanta_s, starvation_ratio and patience must be numbers: {dict(settings)}") from None
+        if "quanta_s" in values:
+            values["quanta_s"] = _numbers("quanta_s", values["quanta_s"])
+        for name in ("patience", "starvation_ratio"):
+            if name in values and not (name == "starvation_ratio" and values[name] is None):
+                (values[name],) = _numbers(name, [values[name]])
         weights = values.pop("class_weights", {})
         if not isinstance(weights, Mapping) or not all(_is_number(weight) for weight in weights.values()):
             raise ConfigError(f"class_weights must be an object of class names and numbers, not {weights!r}")
@@ -85,6 +81,14 @@ class SchedulerConfig:
         if not isinstance(values.get("policy", ""), str):
             raise ConfigError(f"policy must be a name, not {values['policy']!r}")
         return cls(**values)
+
+
+def _numbers(name: str, values: Any) -> tuple[float, ...]:
+    """Raises ConfigError that names the setting."""
+    try:
+        return tuple(float(value) for value in values)
+    except (TypeError, ValueError):
+        raise ConfigError(f"{name} must be numbers, not {values!r}") from None
 
 
 def _is_number(value: object) -> bool:

@@ -150,7 +150,9 @@ class Holding:
             self._first, self._num_before_first = first_held, self._num_let_in
         elif first_held is not None and self._num_let_in - self._num_before_first >= limit:
             self._let_through.add(first_held)
-        return held & self._let_through
+        forced = held & self._let_through
+        self._num_changes += len(forced)  # as above
+        return forced
 
     def _rows_here(self, table: ProcessTable, program_ids: Iterable[str]) -> list[ProgramRow]:
         """Rows of those whose KV this engine may hold; forgets the others."""
@@ -186,6 +188,7 @@ class Holding:
         held = policy.held_back(rows, frozenset(self._held & asked), capacity, now)
         others = self._held - asked if ready else set()
         if ready and all(i in held or i in others for i in ready):
+            self._num_changes = 1  # the answer will not be the policy's own, so it is to be asked again
             first = {ready[0]}
             held = policy.held_back(rows, held - first, capacity, now)
             if all(i in held or i in others for i in ready):
