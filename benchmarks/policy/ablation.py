@@ -1,6 +1,6 @@
 """What each idea of the default policy is worth, on recorded programs, in the simulator.
 
-    AGENTIX_TRACE_DIR=… python -m benchmarks.policy.ablation [--jobs N] [--scale S] [--again VARIANT,…] [--out FILE.json]
+    AGENTIX_TRACE_DIR=… python -m benchmarks.policy.ablation [--traces T,…] [--variants V,…] [--again V,…] [--jobs N]
 
 Plays the default policy without one idea after the other at 1.5 times what first come, first served can carry (as found by
 `python -m benchmarks.policy`), and writes the numbers as they come and beside them the page (.md).
@@ -27,14 +27,20 @@ _SATURATION = Path("docs/results/policy.json")
 def main() -> None:
     """Parse and run."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.policy.ablation", description=(__doc__ or "").splitlines()[0])
-    add_options(parser, out=Path("docs/results/policy-ablation.json"), scale=0.5)
+    parser.add_argument("--traces", default=",".join(TRACES), help=f"of {', '.join(TRACES)}")
+    parser.add_argument("--variants", default=",".join(VARIANTS), help="these alone")
+    add_options(parser, out=Path("docs/results/policy-ablation.json"))
     args = parser.parse_args()
+    traces, variants = args.traces.split(","), args.variants.split(",")
+    unknown = [name for name in (*traces, *variants) if name not in (*TRACES, *VARIANTS)]
+    if unknown:
+        parser.error(f"unknown {unknown[0]!r}; known: {', '.join((*TRACES, *VARIANTS))}")
     document = open_document(parser, args)
     saturation = json.loads(_SATURATION.read_text(encoding="utf-8"))["saturation_per_s"]
     tasks = {
-        f"{trace} {variant}": (trace, policy, LOAD * saturation[trace], args.scale)
-        for trace in TRACES
-        for variant, (policy, _) in VARIANTS.items()
+        f"{trace} {variant}": (trace, VARIANTS[variant][0], LOAD * saturation[trace], args.scale)
+        for trace in traces
+        for variant in variants
     }
 
     def write() -> None:

@@ -90,8 +90,10 @@ def _summary(runs: Runs, shapes: list[str]) -> str:
 
 
 def _best_other(runs: Runs, shape: str, metric: str) -> str:
-    """The best of the policies that a real engine can have, the default aside, by first come, first served."""
-    others = [policy for policy in ORDER[:5] if f"{shape} {policy}" in runs]
+    """The best of the other policies that a real engine can have, by first come, first served."""
+    others = [policy for policy in ORDER[1:5] if f"{shape} {policy}" in runs]
+    if not others:
+        return "–"
     best = min(others, key=lambda policy: float(runs[f"{shape} {policy}"][metric]))
     return f"`{best}` {runs[f'{shape} {best}'][metric] / runs[f'{shape} fcfs'][metric]:.2f}"
 

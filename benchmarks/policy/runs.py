@@ -20,10 +20,10 @@ Runs = dict[str, Any]
 Task = tuple[Any, ...]  # arguments of the function that plays it
 
 
-def add_options(parser: ArgumentParser, *, out: Path, scale: float = 1.0) -> None:
+def add_options(parser: ArgumentParser, *, out: Path) -> None:
     """The options that every study has."""
     parser.add_argument("--jobs", type=int, default=num_cores(), help="processes (default: one per core)")
-    parser.add_argument("--scale", type=float, default=scale, help=f"share of the programs ({scale:g})")
+    parser.add_argument("--scale", type=float, default=1.0, help="share of the programs of every run")
     parser.add_argument("--again", default="", metavar="NAME,…", help="policies or variants to play anew, or all")
     parser.add_argument("--out", type=Path, default=out, help="file of the numbers; the page is written beside it")
 

@@ -243,7 +243,7 @@ async def test_calls_of_others_are_in_the_totals_and_nowhere_else(server: Server
     ("where", "message"),
     [
         ("http://host:6379", "redis://, rediss:// or unix://, not at http://"),
-        ("redis://host:port/0", "the address of the shared table is wrong"),
+        ("redis://:pa/ss@host/0", "must be redis://[[USER]:PASSWORD@]HOST[:PORT]"),
         ("/no/such/folder/table", "cannot be kept in /no/such/folder/table: No such file"),
     ],
 )

@@ -161,3 +161,30 @@ def test_totals_are_learnt_from_programs_that_end() -> None:
     learnt = shell.row().history
     assert learnt is not None
     assert learnt.expected_s(0.0) == 6.0
+
+
+def test_a_context_that_needs_most_of_the_cache_is_let_in_although_smaller_ones_keep_coming() -> None:
+    """Eight small programs of 2 s run at a time, and always as many wait; 900 of 1,000 tokens are never free by chance."""
+    shell = Shell(policy="gittins", quanta_s=(1.0, 2.0, 4.0), capacity_tokens=1000, running_first=True)
+    num_small, begun_s = 0, None
+    for second in range(60):
+        while len(shell.table.calls) - ("giant" in shell.table.rows) < 16:
+            num_small += 1
+            shell.arrive(f"s{num_small}", f"p{num_small}", prompt_tokens=40)
+        if second == 10:
+            shell.arrive("g", "giant", prompt_tokens=900)
+        for call_id in shell.choose(8).admit:
+            shell.start(call_id)
+        running = sorted(shell.scheduler.running)
+        if "g" in running:
+            begun_s = second
+            break
+        shell.step(1.0, *running)
+        for call_id in running:
+            if shell.call(call_id).service_s >= 2.0:
+                program_id = shell.call(call_id).program_id
+                shell.finish(call_id)
+                shell.end(program_id)
+        shell.scheduler.validate()
+    assert begun_s is not None
+    assert 10 < begun_s <= 16

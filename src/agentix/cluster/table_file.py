@@ -101,6 +101,7 @@ class TableFile:
                 async with asyncio.timeout(self._period_s):
                     await stopped.wait()
             await self._save(exchange)
+        await self._save(exchange)  # what happened while that was written
 
     async def _save(self, exchange: Exchange) -> None:
         """Write the file, if it would say anything new. What cannot be written is tried again the next time."""

@@ -107,5 +107,8 @@ def _connect(url: str) -> Any:
             retry=Retry(NoBackoff(), 0),
             client_name="agentix",
         )
-    except ValueError as error:
-        raise ConfigError(f"the address of the shared table is wrong: {error}") from None
+    except ValueError:  # whose message may quote a part of the password
+        raise ConfigError(
+            "the address of the shared table must be redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE], with special characters "
+            "of the password percent-encoded"
+        ) from None

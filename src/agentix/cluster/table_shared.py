@@ -8,7 +8,7 @@ import random
 import socket
 import time
 import uuid
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
@@ -114,10 +114,7 @@ class SharedTable(Observer):
         try:
             yield
         finally:
-            for task in tasks:
-                task.cancel()
-                with suppress(asyncio.CancelledError):
-                    await task
+            await _stop(tasks)
             with suppress(TableServerError, TimeoutError):
                 async with asyncio.timeout(_FIRST_S):
                     await self._leave(ledger)
@@ -206,3 +203,11 @@ class SharedTable(Observer):
         """Addresses of engines as all gateways know them, by id: of these engines, or of all."""
         states = exchange.pool.states
         return {i: address_of(states[i].target.url, self._host) for i in engine_ids or states if i in states}
+
+
+async def _stop(tasks: Iterable[asyncio.Task[None]]) -> None:
+    """Cancel until they are over: a client that is cancelled in a request may tell of a lost connection instead."""
+    while under_way := {task for task in tasks if not task.done()}:
+        for task in under_way:
+            task.cancel()
+        await asyncio.wait(under_way, timeout=0.1)

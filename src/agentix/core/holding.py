@@ -37,10 +37,6 @@ class Holding:
     _latest: dict[str, int] = field(default_factory=dict)  # program: which of its calls was the latest that came here
     _held: set[str] = field(default_factory=set)
     _open: dict[str, None] = field(default_factory=dict)  # those of _latest that are not held back
-    _first: str | None = None  # of those held back the first in order, when the policy was asked last
-    _num_before_first: int = 0  # _num_let_in when it became that
-    _let_through: set[str] = field(default_factory=set)  # programs that have been overtaken too often, until they run
-    _num_let_in: int = 0  # programs that have been let in so far, less those that have lost their place
     _num_calls: int = 0  # active here
     _num_changes: int = 0  # calls that came or went since the policy was asked
     _num_unswept: int = 0  # the same, since programs that are no longer here were forgotten
@@ -70,7 +66,6 @@ class Holding:
                 self.num_held_back += 1
             else:
                 self._open[row.program_id] = None
-                self._num_let_in += 1
         self._latest[row.program_id] = row.num_arrived
         self._num_calls += 1
         self._count_change()
@@ -95,9 +90,7 @@ class Holding:
 
         `active`: this engine's calls in order; `idle`: none of them runs. An engine with work never stands still: if
         nothing runs and everybody who is ready would be held back, the program that is first in order is let go, and the
-        policy asked again, for it may want to hold back others instead. And a program that is the first in order of those
-        held back is let go after a number of others have been let in (`policy.max_overtakings`): what it needs may never be
-        free as long as smaller ones fit into what is.
+        policy asked again, for it may want to hold back others instead.
 
         O(programs), and nothing where nobody can be held back or the answer would be the same. In a crowd (more than
         _CROWD programs) the policy is asked once in _PAUSE_S per program at most, about those that are not held back and
@@ -116,7 +109,6 @@ class Holding:
         rows = self._rows_here(table, self._asked_about(first, ready[:1]))
         self._pause_until_s = now + _PAUSE_S * len(rows)
         held = self._ask(policy, rows, ready, self._capacity_for(rows, self.capacity), now)
-        held -= self._overtaken(first, held, table, policy.max_overtakings * self.capacity.num_slots)
         return self._settle(rows, held)
 
     def _would_be_the_same(self, *, idle: bool, now: float) -> bool:
@@ -140,19 +132,6 @@ class Holding:
         if not self._is_crowded:
             return list(self._latest)
         return [*self._open, *dict.fromkeys([*(i for i in ready if i in self._held), *first])]
-
-    def _overtaken(self, first: Iterable[str], held: frozenset[str], table: ProcessTable, limit: float) -> frozenset[str]:
-        """Those of `held` that too many have been let in before: they go on until a call of theirs has come to run."""
-        for program_id in [i for i in self._let_through if not _waits(table.rows.get(i))]:
-            self._let_through.discard(program_id)
-        first_held = next((i for i in first if i in held and i not in self._let_through), None)
-        if first_held != self._first:
-            self._first, self._num_before_first = first_held, self._num_let_in
-        elif first_held is not None and self._num_let_in - self._num_before_first >= limit:
-            self._let_through.add(first_held)
-        forced = held & self._let_through
-        self._num_changes += len(forced)  # as above
-        return forced
 
     def _rows_here(self, table: ProcessTable, program_ids: Iterable[str]) -> list[ProgramRow]:
         """Rows of those whose KV this engine may hold; forgets the others."""
@@ -208,20 +187,13 @@ class Holding:
                 del self._open[program_id]
                 self.num_held_back += 1
                 self.num_displaced += row.has_been_served
-                self._num_let_in -= 1
             else:
                 self._held.discard(program_id)
                 self._open[program_id] = None
                 self.num_let_go += 1
-                self._num_let_in += 1
         return changed
 
     def validate(self) -> None:
         """Check that every program that is here is either held back or not; raises InvalidTransition."""
         if self._held | self._open.keys() != self._latest.keys() or self._held & self._open.keys():
             raise InvalidTransition("holding is inconsistent: a program that is both held back and not, or neither")
-
-
-def _waits(row: ProgramRow | None) -> bool:
-    """Whether it has calls and none of them runs."""
-    return row is not None and bool(row.calls) and not any(call.running for call in row.calls.values())

@@ -22,7 +22,8 @@ from agentix.core.events import (
     StepCompleted,
     TotalsLearnt,
 )
-from agentix.core.history import Histories, ServiceHistory, check_learnt, is_named
+from agentix.core.history import Histories, is_named
+from agentix.core.learning import Learning
 from agentix.core.program import MAX_PATHS, MAX_WEIGHT, MIN_WEIGHT, OUTPUT_WEIGHT, CallRow, ProgramRow, check_elsewhere
 
 
@@ -37,7 +38,7 @@ class ProcessTable:
     def __init__(self) -> None:
         self._rows: dict[str, ProgramRow] = {}
         self._calls: dict[str, CallRow] = {}
-        self._histories = Histories()
+        self._learning = Learning(self._rows)
         self._listeners: list[Callable[[ProgramRow], None]] = []
         self._watchers: dict[str, Callable[[CallRow, ProgramRow], None]] = {}  # of active calls, by call id
         self._handlers: dict[type[Event], Callable[[Any], None]] = {
@@ -45,7 +46,7 @@ class ProcessTable:
             ProgramEnded: self._program_ended,
             ProgramWeighted: self._program_weighted,
             ServedElsewhere: self._served_elsewhere,
-            TotalsLearnt: self._totals_learnt,
+            TotalsLearnt: self._learning.learnt,
             CallArrived: self._call_arrived,
             CallMoved: self._call_moved,
             CallStarted: self._call_started,
@@ -68,7 +69,7 @@ class ProcessTable:
     @property
     def histories(self) -> Histories:
         """What programs that are over have needed, by class; to be read."""
-        return self._histories
+        return self._learning.histories
 
     def row(self, program_id: str) -> ProgramRow:
         """The program's row. Raises UnknownProgram."""
@@ -124,18 +125,13 @@ class ProcessTable:
     def _program_started(self, event: ProgramStarted) -> None:
         row = self._rows.get(event.program_id)
         if row is None:
-            self._rows[event.program_id] = ProgramRow(
-                program_id=event.program_id,
-                program_class=event.program_class,
-                started_s=event.now,
-                total_work_s=event.total_work_s,
-                history=self._histories.of(event.program_class),
-            )
+            row = ProgramRow(program_id=event.program_id, started_s=event.now, total_work_s=event.total_work_s)
+            self._rows[event.program_id] = row
+            self._learning.classify(row, event.program_class)
         else:
             row.ended = False
             if event.program_class and not is_named(row.program_class):
-                row.program_class = event.program_class
-                row.history = self._histories.of(row.program_class)
+                self._learning.classify(row, event.program_class)
 
     def _program_ended(self, event: ProgramEnded) -> None:
         row = self.row(event.program_id)
@@ -154,7 +150,7 @@ class ProcessTable:
             self._program_started(ProgramStarted(now=started_s, program_id=event.program_id))
         row = self._rows[event.program_id]
         row.add_elsewhere(event)
-        row.history = self._histories.of(row.program_class)
+        self._learning.classify(row, event.program_class or row.program_class)
         self._tell(row)
 
     def _call_arrived(self, event: CallArrived) -> None:
@@ -166,14 +162,10 @@ class ProcessTable:
         self._program_started(opened)
         row = self._rows[event.program_id]
         attained = event.attained
-        if attained is not None:
-            row.service_s = max(row.service_s, attained.service_s)
-            row.waiting_s = max(row.waiting_s, attained.waiting_s)
-            row.critical_path_s = max(row.critical_path_s, attained.critical_path_s)
-            if attained.program_class and (is_named(attained.program_class) or not is_named(row.program_class)):
-                row.program_class = attained.program_class
-            row.history = self._histories.of(row.program_class)
-            row.weight = attained.weight if MIN_WEIGHT <= attained.weight <= MAX_WEIGHT else 1.0
+        elsewhere_s = row.catch_up(attained) if attained is not None else 0.0
+        if attained is not None and attained.program_class is not None:
+            is_better = is_named(attained.program_class) or not is_named(row.program_class)
+            self._learning.classify(row, attained.program_class if attained.program_class and is_better else row.program_class)
         exact_s = attained.path_s if attained is not None else None
         call = CallRow(
             call_id=event.call_id,
@@ -187,7 +179,7 @@ class ProcessTable:
             scalar_s=row.critical_path_s,
             path_s=self._path_s(row, event.parents) if exact_s is None else exact_s,
         )
-        self._note_arrival(row, event)
+        self._note_arrival(row, event, elsewhere_s)
         if event.engine_id and event.engine_id not in row.engine_ids:
             row.engine_ids.append(event.engine_id)
         if event.pin:
@@ -199,10 +191,13 @@ class ProcessTable:
             self._tell(row)
 
     @staticmethod
-    def _note_arrival(row: ProgramRow, event: CallArrived) -> None:
-        """The gap that ends with the call, if the program was idle, and the context it brings, if that is known."""
+    def _note_arrival(row: ProgramRow, event: CallArrived, elsewhere_s: float) -> None:
+        """The gap that ends with the call, if the program was idle, and the context it brings, if that is known.
+
+        `elsewhere_s`: so much longer has the program's path become meanwhile, where this table does not see it.
+        """
         if not row.calls and row.last_completion_s is not None:
-            row.gaps_s += max(0.0, event.now - row.last_completion_s)
+            row.gaps_s += max(0.0, event.now - row.last_completion_s - elsewhere_s)
             row.num_gaps += 1
         if event.prompt_tokens is not None:
             others = row.context_tokens if row.calls else 0
@@ -301,29 +296,7 @@ class ProcessTable:
     def _drop_if_over(self, row: ProgramRow) -> None:
         if row.ended and not row.calls:
             del self._rows[row.program_id]
-            if row.num_over:
-                self._learn(row)
-
-    def _learn(self, row: ProgramRow) -> None:
-        """The program is over: what it needed tells of others of its class, and of all. O(programs) once in a while."""
-        for history in (self._histories.everything, row.history):
-            if history is not None:
-                history.add(row.service_s, row.context_tokens)
-                self._look(history)
-
-    def _totals_learnt(self, event: TotalsLearnt) -> None:
-        check_learnt(event)
-        everything = event.program_class is None
-        history = self._histories.everything if everything else self._histories.of(event.program_class or "")
-        if history.recall(event.totals_s, event.contexts):
-            self._look(history)
-
-    def _look(self, history: ServiceHistory) -> None:
-        """Have the history take in what is new, if that is enough to matter, beside the programs under way."""
-        if history.is_stale:
-            everything = history is self._histories.everything
-            alike = [row for row in self._rows.values() if everything or row.history is history]
-            history.learn(row.attained_s for row in alike)
+            self._learning.over(row)
 
     def validate(self) -> None:
         """Check every invariant; raises InvalidTransition with the first that is broken. O(programs + calls)."""

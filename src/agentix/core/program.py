@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 
 from agentix.core.errors import InvalidTransition
-from agentix.core.events import ServedElsewhere
+from agentix.core.events import Attained, ServedElsewhere
 from agentix.core.history import ServiceHistory
 
 MAX_PATHS = 1024
@@ -132,6 +132,20 @@ class ProgramRow:
             return 0.0
         return self.recent_tokens * math.exp2(-max(0.0, now - self.last_completion_s) / HALF_LIFE_S)
 
+    def catch_up(self, attained: Attained) -> float:
+        """Take over what a wider table knows; returns by how much the critical path grew, seconds.
+
+        A program of which nothing was known here began so much earlier at the least.
+        """
+        grown_s = max(0.0, attained.critical_path_s - self.critical_path_s)
+        if not self.num_arrived:
+            self.started_s -= grown_s
+        self.service_s = max(self.service_s, attained.service_s)
+        self.waiting_s = max(self.waiting_s, attained.waiting_s)
+        self.critical_path_s = max(self.critical_path_s, attained.critical_path_s)
+        self.weight = attained.weight if MIN_WEIGHT <= attained.weight <= MAX_WEIGHT else 1.0
+        return grown_s
+
     def add_elsewhere(self, event: ServedElsewhere) -> None:
         """What `ProcessTable.apply` does to the row for this event; `check_elsewhere` has passed it."""
         self.service_s += event.service_s
@@ -145,11 +159,24 @@ class ProgramRow:
             self.home_engine_id = event.home_engine_id
             if event.home_engine_id not in self.engine_ids:
                 self.engine_ids.append(event.home_engine_id)
-        self.program_class = event.program_class or self.program_class
         self.weight = self.weight if event.weight is None else event.weight
-        if event.last_completion_s is not None and event.last_completion_s > (self.last_completion_s or -math.inf):
-            self.recent_tokens = self.recent_tokens_at(event.last_completion_s)
-            self.last_completion_s = event.last_completion_s
+        completion_s = event.last_completion_s
+        if completion_s is None and event.num_finished + event.num_aborted:
+            completion_s = event.now  # it was told soon after
+        if completion_s is not None and completion_s > (self.last_completion_s or -math.inf):
+            self.recent_tokens = self.recent_tokens_at(completion_s)
+            self.last_completion_s = completion_s
+        self._reckon_gaps()
+
+    def _reckon_gaps(self) -> None:
+        """Gaps between calls that went through elsewhere: what is left of the program's time, if it is idle.
+
+        Less than there were where calls waited side by side, since their waiting is summed.
+        """
+        if not self.num_active and self.last_completion_s is not None:
+            elapsed_s = self.last_completion_s - self.started_s
+            self.gaps_s = max(self.gaps_s, elapsed_s - self.critical_path_s - self.waiting_s)
+            self.num_gaps = max(self.num_gaps, self.num_over - 1)
 
 
 def check_elsewhere(event: ServedElsewhere) -> None:

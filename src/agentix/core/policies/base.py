@@ -31,8 +31,6 @@ class SchedulingPolicy:
         preempts: a running call gives way to a better one that waits. If not, running calls stand before all that wait
             and only an engine that runs out of KV blocks takes one off.
         holds_programs: `held_back` is to be asked before each batch choice.
-        max_overtakings: how many programs, per slot of the engine, may be let in while the first in order stays held back; then
-            it is let go too, so that no context is too large for ever. math.inf: the policy itself sees to that.
         ignores_programs: programs do not matter to it, so an engine leaves the KV between their calls as it would be.
     """
 
@@ -42,7 +40,6 @@ class SchedulingPolicy:
     clairvoyant: bool = False
     preempts: bool = True
     holds_programs: bool = False
-    max_overtakings: float = math.inf
     ignores_programs: bool = False
 
     def __init__(self, config: SchedulerConfig) -> None:

@@ -37,7 +37,6 @@ class Gittins(SchedulingPolicy):
     """
 
     holds_programs = True
-    max_overtakings = 4.0
 
     def __init__(self, config: SchedulerConfig) -> None:
         self.quanta_s = (*config.quanta_s, math.inf)
@@ -53,9 +52,7 @@ class Gittins(SchedulingPolicy):
 
     def urgency_s(self, row: ProgramRow, now: float) -> float:
         """R less what waiting makes up for; 0 at the least, and then the program's turn has come."""
-        path_s = max((call.scalar_s + call.service_s for call in row.calls.values()), default=0.0)
-        waited_s = max(0.0, now - row.started_s - max(path_s, row.critical_path_s) - row.gaps_s)
-        return max(0.0, self.expected_s(row) - waited_s / self._patience)
+        return max(0.0, self.expected_s(row) - _waited_s(row, now) / self._patience)
 
     def level(self, call: CallRow, row: ProgramRow, now: float) -> int:
         """The level whose range holds the program's urgency."""
@@ -104,6 +101,15 @@ class Gittins(SchedulingPolicy):
             is_running=any(call.running for call in row.calls.values()),
             is_waiting=bool(row.calls),
         )
+
+
+def _waited_s(row: ProgramRow, now: float) -> float:
+    """The program's time so far in which no call of it ran and no tool."""
+    busy_s = max((call.scalar_s + call.service_s for call in row.calls.values()), default=0.0)
+    idle_s = row.gaps_s
+    if not row.calls and row.last_completion_s is not None:
+        idle_s += now - row.last_completion_s
+    return max(0.0, now - row.started_s - max(busy_s, row.critical_path_s) - idle_s)
 
 
 def _tokens(row: ProgramRow, capacity: EngineCapacity) -> tuple[int, int]:
