@@ -13,6 +13,8 @@ _METRICS = {
     "token latency": "token_latency_s",
     "makespan": "makespan_s",
 }
+_ORDER = ("default", "plas", "program_fcfs", "pause_resume", "las", "srpt", "srpt, resident")
+_WORSE = 1.02
 
 
 def write_page(path: Path, document: dict[str, Any]) -> None:
@@ -60,10 +62,16 @@ def _summary(places: Places) -> str:
     ]
     lines += ["| | " + " | ".join(_METRICS) + " |", "|---|" + "---|" * len(_METRICS)]
     for name, is_above in (("below saturation (0.7, 0.9)", False), ("above (1.1, 1.5)", True)):
-        for policy in ("default", "plas"):
+        for policy in _ORDER:
             cells = [results for (*_, load), results in places.items() if (load > 1) == is_above and policy in results]
             row = [_spread([r[policy][m] / r["fcfs"][m] for r in cells]) for m in _METRICS.values()]
             lines.append(f"| `{policy}`, {name} | " + " | ".join(row) + " |")
+    worse = {
+        name: sum(results["default"][metric] > _WORSE * results["fcfs"][metric] for results in places.values())
+        for name, metric in _METRICS.items()
+    }
+    told = ", ".join(f"{name} in {count}" for name, count in worse.items())
+    lines += ["", f"Of {len(places)} cells `default` is more than 2 % worse than `fcfs` by {told}."]
     return "\n".join(lines)
 
 

@@ -28,14 +28,19 @@ def add_options(parser: ArgumentParser, *, out: Path) -> None:
     parser.add_argument("--out", type=Path, default=out, help="file of the numbers; the page is written beside it")
 
 
-def open_document(parser: ArgumentParser, args: Namespace) -> dict[str, Any]:
-    """The numbers so far, without those that are to be played again. A file of another scale is an error."""
+def open_document(
+    parser: ArgumentParser, args: Namespace, *, name_of: Callable[[str], str] = lambda key: key.partition(" ")[2]
+) -> dict[str, Any]:
+    """The numbers so far, without those that are to be played again. A file of another scale is an error.
+
+    `name_of`: the policy or variant in a run's key.
+    """
     document: dict[str, Any] = json.loads(args.out.read_text(encoding="utf-8")) if args.out.exists() else {}
     if document.setdefault("scale", args.scale) != args.scale:
         parser.error(f"{args.out} holds runs of scale {document['scale']}; give another --out, or that scale")
     again = args.again.split(",") if args.again else []
     runs = document.setdefault("runs", {})
-    document["runs"] = {key: run for key, run in runs.items() if "all" not in again and key.partition(" ")[2] not in again}
+    document["runs"] = {key: run for key, run in runs.items() if "all" not in again and name_of(key) not in again}
     return document
 
 

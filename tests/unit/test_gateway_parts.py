@@ -129,22 +129,31 @@ def test_that_something_is_an_image_its_place_tells_not_its_text() -> None:
 
 def test_what_one_tenant_sends_changes_no_other_s_estimates() -> None:
     length = PromptLength()
-    length.learn("a", 100, 1000, tenant="t")
+    length.learn("a", 300, 3000, tenant="t")
     assert [length.estimate("a", 100, tenant=tenant) for tenant in ("t", "u", "")] == [1000, 100, 100]
 
 
 def test_the_length_of_prompts_is_learned_for_each_model() -> None:
     length = PromptLength()
     assert length.estimate("a", 100) == 100
-    length.learn("a", 100, 150)
-    length.learn("a", 100, None)
+    length.learn("a", 300, 450)
+    length.learn("a", 300, None)
     assert length.estimate("a", 200) == 300
     assert length.estimate("b", 200) == 200
     for _ in range(1000):
-        length.learn("a", 100, 120)
+        length.learn("a", 300, 360)
     assert length.estimate("a", 1000) == 1200
-    length.learn("c", 1, 10_000)
+    length.learn("c", 300, 100_000)
     assert length.estimate("c", 10) == 100  # a factor of ten is the most that is believed
+
+
+def test_a_short_prompt_in_a_long_template_teaches_nothing_of_long_ones() -> None:
+    length = PromptLength()
+    for by_rule in (1, 20, 255):
+        length.learn("a", by_rule, by_rule + 100)
+    assert length.estimate("a", 2000) == 2000
+    length.learn("a", 2000, 1300)
+    assert length.estimate("a", 2000) == 1300
 
 
 def test_headers_of_the_engine_s_connection_stay_there() -> None:

@@ -80,6 +80,17 @@ def test_the_largest_context_gets_the_cache_to_itself() -> None:
     assert choose_residents([resident("in", 2, 0.0, is_running=True), program("large", 99, 0.0)], CAPACITY) == {"large"}
 
 
+def test_while_a_slot_is_idle_a_busy_tool_s_program_lends_its_place_if_its_context_is_computed_sooner() -> None:
+    """80 tokens at 0.1 s hold up the program itself and the one that runs: 16 s."""
+    runs = resident("runs", 10, 1.0, is_running=True)
+    for gap_s, loser in ((16.1, "away"), (15.9, "new")):
+        away = resident("away", 80, 1.0, is_waiting=False, gap_s=gap_s)
+        assert choose_residents([runs, away, program("new", 80, 50.0)], CAPACITY) == {loser}
+    full = [resident(f"r{n}", 1, 1.0, is_running=True) for n in range(8)]
+    away = resident("away", 80, 1.0, is_waiting=False, gap_s=1000.0)
+    assert choose_residents([*full, away, program("new", 80, 50.0)], CAPACITY) == {"new"}
+
+
 def test_residents_that_have_outgrown_the_cache_leave_idle_and_small_ones_first() -> None:
     programs = [
         resident("large", 60, 1.0),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 
 from agentix.core.capacity import EngineCapacity
@@ -22,6 +22,7 @@ class Candidate:
     need_tokens     what it needs until its call is over
     reserve_tokens  what it is likely to need on average until it is over itself; at least as much
     is_resident     it had a place so far; is_running: it cannot lose it now; is_waiting: it has calls
+    gap_s           how long its tool is likely to be busy yet, if it has no calls
     """
 
     program_id: str
@@ -33,6 +34,7 @@ class Candidate:
     is_resident: bool
     is_running: bool
     is_waiting: bool
+    gap_s: float = 0.0
 
 
 @dataclass(slots=True)
@@ -83,11 +85,12 @@ def choose_residents(candidates: Sequence[Candidate], capacity: EngineCapacity) 
             break
         outside.add(loser.program_id)
         room.give_back(loser)
-    losers = sorted((c for c in losers if c.program_id not in outside), key=lambda c: c.index_s)
+    lends = _lenders(losers, candidates, capacity)
+    losers = sorted((c for c in losers if c.program_id not in outside), key=lambda c: (c.program_id in lends, c.index_s))
     held_up_s = capacity.prefill_s_per_token * sum(c.is_waiting for c in candidates)
     num_misfits = 0
     for newcomer in _best_first(c for c in candidates if c.is_waiting and not c.is_resident):
-        beaten = _beaten_by(newcomer, losers, room, held_up_s)
+        beaten = _beaten_by(newcomer, losers, room, held_up_s, lends)
         if beaten is None:
             if newcomer.index_s <= 0:
                 return frozenset(outside)
@@ -112,15 +115,31 @@ def _best_first(candidates: Iterable[Candidate]) -> list[Candidate]:
     return sorted(candidates, key=lambda c: (c.index_s, c.started_s, c.program_id))
 
 
-def _beaten_by(newcomer: Candidate, losers: Sequence[Candidate], room: _Room, held_up_s: float) -> list[Candidate] | None:
+def _lenders(losers: Iterable[Candidate], candidates: Iterable[Candidate], capacity: EngineCapacity) -> frozenset[str]:
+    """Residents whose tool will be busy for longer than computing their contexts again takes; nobody if no slot is idle.
+
+    Their room is of more use to somebody who can run. That prefill holds up the program itself and whoever runs.
+    """
+    num_running = sum(c.is_running for c in candidates)
+    if num_running >= capacity.num_slots:
+        return frozenset()
+    price_s = capacity.prefill_s_per_token * (1 + num_running)
+    return frozenset(c.program_id for c in losers if not c.is_waiting and c.gap_s > price_s * c.context_tokens)
+
+
+def _beaten_by(
+    newcomer: Candidate, losers: Sequence[Candidate], room: _Room, held_up_s: float, lends: Set[str]
+) -> list[Candidate] | None:
     """The worst residents, of those best first in `losers`, that the newcomer is worth displacing; None: it does not fit.
 
-    As many as it needs and no more. `held_up_s`: what computing one token again costs, seconds over all programs.
+    As many as it needs and no more. `held_up_s`: what computing one token again costs, seconds over all programs; `lends`:
+    those that make room for anybody, which are the last of `losers`.
     """
     left = replace(room)
     beaten: list[Candidate] = []
     for loser in reversed(losers):
-        if left.holds(newcomer) or loser.index_s - newcomer.index_s <= held_up_s * loser.context_tokens:
+        is_worth = loser.program_id in lends or loser.index_s - newcomer.index_s > held_up_s * loser.context_tokens
+        if left.holds(newcomer) or not is_worth:
             break
         beaten.append(loser)
         left.give_back(loser)

@@ -13,13 +13,15 @@ _MODELS_KEPT = 256  # of each tenant
 _MEDIA_FIELDS = frozenset({"url", "image_url", "video_url", "audio_url", "file_url", "file_data"})
 _FORGETTING = 0.99  # weight of what was learned before, after each further call
 _MAX_FACTOR = 10.0
+_LEAST_TAUGHT_BY = 256  # tokens by the rule: of shorter prompts too much is what a chat template puts around them
 
 
 class PromptLength:
     """Estimates in tokens, by the rule of thumb of four characters each until a model's calls have shown better.
 
     What is learned is one factor for each model of a tenant's: tokens counted by engines over tokens estimated by the rule, the
-    last hundred or so calls counting most. What one tenant sends changes no other's estimates.
+    last hundred or so calls counting most. Short prompts teach nothing: "hi" in its chat template is ten times as long, and after
+    it a prompt that fits would be taken for one that cannot. What one tenant sends changes no other's estimates.
     """
 
     def __init__(self) -> None:
@@ -33,7 +35,7 @@ class PromptLength:
 
     def learn(self, model: Any, by_rule: int, counted: int | None, *, tenant: str = "") -> None:
         """An engine has counted the tokens of a prompt."""
-        if counted and by_rule:
+        if counted and by_rule >= _LEAST_TAUGHT_BY:
             seen = self._seen.setdefault(tenant, Recent(_MODELS_KEPT))
             before = seen.get(str(model)) or (0.0, 0.0)
             seen[str(model)] = before[0] * _FORGETTING + counted, before[1] * _FORGETTING + by_rule

@@ -86,13 +86,13 @@ class Gittins(SchedulingPolicy):
 
     def _candidate(self, row: ProgramRow, held: frozenset[str], capacity: EngineCapacity, now: float) -> Candidate:
         need_tokens, reserve_tokens = _tokens(row, capacity)
-        until_over_s = self.urgency_s(row, now)
+        gap_s = 0.0
         if not row.calls and row.last_completion_s is not None:
             mean_gap_s = row.gaps_s / row.num_gaps if row.num_gaps else 0.0
-            until_over_s += max(mean_gap_s, now - row.last_completion_s)
+            gap_s = max(mean_gap_s, now - row.last_completion_s)
         return Candidate(
             program_id=row.program_id,
-            index_s=until_over_s * max(1.0, need_tokens * capacity.num_slots / capacity.kv_tokens),
+            index_s=(self.urgency_s(row, now) + gap_s) * max(1.0, need_tokens * capacity.num_slots / capacity.kv_tokens),
             context_tokens=row.context_tokens,
             need_tokens=need_tokens,
             reserve_tokens=reserve_tokens,
@@ -100,6 +100,7 @@ class Gittins(SchedulingPolicy):
             is_resident=row.program_id not in held and row.has_been_served,
             is_running=any(call.running for call in row.calls.values()),
             is_waiting=bool(row.calls),
+            gap_s=gap_s,
         )
 
 
