@@ -40,12 +40,10 @@ def test_it_is_what_default_means() -> None:
     assert POLICIES.resolve("default") is Gittins
 
 
-def test_while_nothing_is_known_programs_go_first_come_first_served() -> None:
-    """The first to be over are the first to teach; were all served alike, nobody would be over for long."""
-    begun = row(service_s=40.0, critical_path_s=40.0)
-    fresh = ProgramRow(program_id="later", started_s=1.0)
-    assert policy().level(call(begun), begun, now=40.0) == policy().level(call(fresh), fresh, now=40.0) == 0
-    assert policy().rank(call(begun), begun, 40.0) < policy().rank(call(fresh), fresh, 40.0)
+def test_without_history_the_level_is_that_of_attained_service() -> None:
+    for service_s, level in ((0.0, 0), (0.9, 0), (1.0, 1), (2.9, 1), (3.0, 2), (7.0, 3)):
+        served = row(service_s=service_s, critical_path_s=service_s)
+        assert policy().level(call(served), served, now=service_s) == level
 
 
 def test_in_a_class_of_equals_who_has_begun_is_better() -> None:

@@ -58,7 +58,7 @@ def test_too_few_totals_say_nothing() -> None:
     for _ in range(MIN_TOTALS - 1):
         history.add(5.0)
         assert not history.is_stale
-    assert history.expected_s(3.0) == 0.0  # all alike, whatever they have had
+    assert history.expected_s(3.0) == 3.0  # as least attained service has it
     history.add(5.0)
     assert history.is_stale
 

@@ -85,10 +85,10 @@ class ServiceHistory:
         Aalto, Ayesta and Righter 2009). Where programs that have gone on long are the likelier to go on, it grows with a, as
         in least attained service; where all need about the same it shrinks, and who has begun is finished.
 
-        Beyond all totals: as much as it has had. Where nothing is known: 0, all are alike.
+        Beyond all totals, and where nothing is known: as much as it has had.
         """
         if not self._expected_s:
-            return self.fallback.expected_s(attained_s) if self.fallback is not None else 0.0
+            return self.fallback.expected_s(attained_s) if self.fallback is not None else attained_s
         place = bisect_right(self._ages_s, attained_s) - 1
         return self._expected_s[place] if place < len(self._expected_s) else attained_s
 
