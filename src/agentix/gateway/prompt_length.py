@@ -20,8 +20,8 @@ class PromptLength:
     """Estimates in tokens, by the rule of thumb of four characters each until a model's calls have shown better.
 
     What is learned is one factor for each model of a tenant's: tokens counted by engines over tokens estimated by the rule, the
-    last hundred or so calls counting most. Short prompts teach nothing: "hi" in its chat template is ten times as long, and after
-    it a prompt that fits would be taken for one that cannot. What one tenant sends changes no other's estimates.
+    last hundred or so calls counting most. Short prompts teach nothing: "hi" in its chat template is ten times as long, and
+    after it a prompt that fits would be taken for one that cannot. What one tenant sends changes no other's estimates.
     """
 
     def __init__(self) -> None:
