@@ -60,7 +60,7 @@ def test_the_log_says_why_a_call_went_where_it_went() -> None:
     arrivals = {event.call_id.partition("/")[2]: event for event in played.events if isinstance(event, CallArrived)}
     assert {name: (event.engine_id, event.route) for name, event in arrivals.items()} == {
         "p1": ("engine-0", "least used, now home"),
-        "v": ("engine-1", "short prompt: least used"),  # p1 waits, and nobody knows for how long
+        "v": ("engine-1", "least used, now home"),  # p1 has a free slot: nobody waits
         "w0": ("engine-0", "least used, now home"),
         "w1": ("engine-1", "short prompt: least used"),
         "w2": ("engine-0", "short prompt: least used"),
