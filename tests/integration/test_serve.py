@@ -211,7 +211,7 @@ async def test_a_taken_port_is_an_error_before_anything_starts() -> None:
         (("m", "--policy", "nope"), f"unknown policy 'nope'; known: {', '.join(POLICIES.names)}, your_module:YourClass"),
         (("m", "--policy", "srpt"), "needs knowledge of the future"),
         (("m", "--policy", "no_module:X"), "No module named 'no_module'"),
-        (("--engine-url", "http://x", "--preemption", "park"), "are for engines that agentix starts"),
+        (("--engine-url", "http://x", "--preemption", "none"), "are for engines that agentix starts"),
         (("--engine-url", "http://x", "--stock"), "are for engines that agentix starts"),
         (("--engine-url", "http://x", "--policy", "srpt"), "needs knowledge of the future"),
         (("--engine-url", "http://x", "--tier", "3"), "tier must be one of auto, 0, 1, 2, not '3'"),
