@@ -27,6 +27,7 @@ _XARGS = {
     "waiting_s": "agentix_waiting_s",
     "critical_path_s": "agentix_critical_path_s",
     "path_s": "agentix_path_s",
+    "expected_s": "agentix_expected_s",
     "weight": "agentix_weight",
 }
 TOTALS_XARGS = frozenset(_XARGS.values())

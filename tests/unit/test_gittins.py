@@ -7,6 +7,7 @@ import pytest
 from agentix.core import POLICIES
 from agentix.core.capacity import EngineCapacity
 from agentix.core.config import SchedulerConfig
+from agentix.core.events import Attained
 from agentix.core.history import Histories, ServiceHistory
 from agentix.core.policies.gittins import Gittins
 from agentix.core.program import CallRow, ProgramRow
@@ -44,6 +45,22 @@ def test_without_history_the_level_is_that_of_attained_service() -> None:
     for service_s, level in ((0.0, 0), (0.9, 0), (1.0, 1), (2.9, 1), (3.0, 2), (7.0, 3)):
         served = row(service_s=service_s, critical_path_s=service_s)
         assert policy().level(call(served), served, now=service_s) == level
+
+
+def test_what_a_wider_table_expects_holds_and_without_it_what_is_known_here() -> None:
+    shell = Shell(policy="gittins", quanta_s=(1.0, 2.0, 4.0))
+    for told_s, level in ((6.0, 2), (0.5, 0), (None, 3)):
+        attained = Attained(service_s=9.0, critical_path_s=9.0, expected_s=told_s)
+        assert [p.level for p in shell.arrive(f"c{level}", attained=attained)] == [level]
+
+
+def test_a_row_says_what_it_is_likely_to_need_only_if_programs_have_shown_it() -> None:
+    shell = Shell(policy="gittins", quanta_s=(1.0, 2.0, 4.0))
+    shell.arrive("c")
+    assert shell.row().learnt_s is None
+    taught_shell = taught()
+    taught_shell.arrive("c")
+    assert taught_shell.row().learnt_s == 8.0
 
 
 def test_in_a_class_of_equals_who_has_begun_is_better() -> None:

@@ -77,6 +77,8 @@ def test_wishes_travel_as_json() -> None:
         service_s=1.0, program_class="gold"
     )
     assert "agentix_class" not in attained_to_xargs(Attained(program_class=""))
+    assert attained_from_xargs(attained_to_xargs(Attained(expected_s=2.5))) == Attained(expected_s=2.5)
+    assert "agentix_expected_s" not in attained_to_xargs(Attained())
 
 
 def test_the_class_comes_with_the_call() -> None:

@@ -20,14 +20,16 @@ class Attained:
 
     A gateway that sees every engine sends it with the call, so that one engine's own table, which sees only its
     share of the program, still decides on the program's total. `path_s` is the call's own critical path p(c) when
-    its parents are known exactly (ATLAS, eq. 2), else None. `program_class` is as in ProgramStarted, `weight` as in
-    ProgramWeighted; one that is out of bounds counts as 1.
+    its parents are known exactly (ATLAS, eq. 2), else None. `expected_s` is the service that the program is likely to need yet,
+    by what the wider table has learnt (`ServiceHistory`), None where it has learnt nothing. `program_class` is as in
+    ProgramStarted, `weight` as in ProgramWeighted; one that is out of bounds counts as 1.
     """
 
     service_s: float = 0.0
     waiting_s: float = 0.0
     critical_path_s: float = 0.0
     path_s: float | None = None
+    expected_s: float | None = None
     program_class: str | None = None
     weight: float = 1.0
 

@@ -64,6 +64,11 @@ class ServiceHistory:
         """Whether `learn` should be called before the next question."""
         return len(self.totals_s) >= MIN_TOTALS and self._num_new * _NEW_PER_LOOK >= len(self.totals_s)
 
+    @property
+    def foretells(self) -> bool:
+        """Whether anything is known, here or by the fallback."""
+        return bool(self._expected_s) or (self.fallback is not None and self.fallback.foretells)
+
     def learn(self, under_way_s: Iterable[float]) -> None:
         """Take in what has been added; `under_way_s`: attained service of each live program. O(n log n).
 

@@ -62,6 +62,7 @@ class ProgramRow:
     recent_tokens    tokens of its finished calls, input + OUTPUT_WEIGHT x output, halved every HALF_LIFE_S seconds; as of
                      `last_completion_s`, see `recent_tokens_at`
     history          what programs of its class needed, for policies that learn
+    told_s           the service that a wider table, which has learnt more, expects it to need yet; as of its latest call
     weight           service counts 1/weight towards its levels, on top of its class's weight (`ProgramWeighted`)
     gaps_s           sum of the `num_gaps` times for which the program was idle between two calls (tools, people)
     num_calls_elsewhere  its active calls that go through other gateways; they are not in `calls`
@@ -92,6 +93,7 @@ class ProgramRow:
     weight: float = 1.0
     num_calls_elsewhere: int = 0
     history: ServiceHistory | None = None
+    told_s: float | None = None
 
     @property
     def num_active(self) -> int:
@@ -115,6 +117,11 @@ class ProgramRow:
     def has_been_served(self) -> bool:
         """Whether a call of it has ever run here or is over."""
         return self.num_over > 0 or any(call.running or call.service_s > 0 for call in self.calls.values())
+
+    @property
+    def learnt_s(self) -> float | None:
+        """The service that it is likely to need yet, as others of its class have shown; None: nothing is known."""
+        return self.history.expected_s(self.attained_s) if self.history is not None and self.history.foretells else None
 
     @property
     def num_over(self) -> int:
@@ -143,6 +150,7 @@ class ProgramRow:
         self.service_s = max(self.service_s, attained.service_s)
         self.waiting_s = max(self.waiting_s, attained.waiting_s)
         self.critical_path_s = max(self.critical_path_s, attained.critical_path_s)
+        self.told_s = attained.expected_s
         self.weight = attained.weight if MIN_WEIGHT <= attained.weight <= MAX_WEIGHT else 1.0
         return grown_s
 

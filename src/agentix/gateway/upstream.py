@@ -104,6 +104,7 @@ def upstream_body(
             waiting_s=row.waiting_s,
             critical_path_s=row.critical_path_s,
             path_s=call.path_s,
+            expected_s=row.learnt_s,
             program_class=row.program_class,
             weight=row.weight,
         )

@@ -26,6 +26,7 @@ class Gittins(SchedulingPolicy):
     That number, R, is the inverse Gittins index of what the program has attained, learnt from the totals of its class
     (`ServiceHistory`); a class of which nothing is known yet goes by the totals of all, and with none at all R is what the
     program has attained, as in PLAS: an engine that is never told of a program's end must not serve the long ones first.
+    Where a gateway, which sees more programs end, says what it expects, that holds.
 
     Who runs: a call's level is the one whose range holds R - W / patience, W being how long its program has waited so far; so
     programs that wait for `patience` times what they still need stand on the first level, and nobody waits for ever. Within a
@@ -47,7 +48,9 @@ class Gittins(SchedulingPolicy):
 
     def expected_s(self, row: ProgramRow) -> float:
         """R: service that the program is expected to need until it is over, seconds, by its weights; always above 0."""
-        expected_s = row.history.expected_s(row.attained_s) if row.history is not None else row.attained_s
+        expected_s = row.told_s if row.told_s is not None else row.learnt_s
+        if expected_s is None:
+            expected_s = row.attained_s
         return max(self._least_s, expected_s) / row.weight / self._weights.get(row.program_class, 1.0)
 
     def urgency_s(self, row: ProgramRow, now: float) -> float:
