@@ -161,9 +161,9 @@ async def test_who_hangs_up_pays_for_what_the_engine_has_done() -> None:
 
 
 async def test_estimates_are_learned_from_a_tenant_s_own_calls() -> None:
-    said = {"choices": [{"index": 0, "message": {"content": "a"}}], "usage": {"prompt_tokens": 1000, "completion_tokens": 1}}
+    said = {"choices": [{"index": 0, "message": {"content": "a"}}], "usage": {"prompt_tokens": 4000, "completion_tokens": 1}}
     engine = FakeEngine(answer=JSONResponse(said))
-    messages = [{"role": "user", "content": "x" * 396}]
+    messages = [{"role": "user", "content": "x" * 1596}]
     async with gateway(engine, tenants=tenants()) as system:
         await system.chat(bearer("acme"), messages=messages)
         engine.answer, engine.mode = None, "hang"
@@ -175,4 +175,4 @@ async def test_estimates_are_learned_from_a_tenant_s_own_calls() -> None:
             estimates[name] = row["threads"][""][0]["prompt_tokens"]
             call.cancel()
             await eventually(lambda: engine.num_active == 0)
-        assert estimates == {"acme": 1000, "blue": 100}
+        assert estimates == {"acme": 4000, "blue": 400}

@@ -243,7 +243,7 @@ async def test_calls_of_others_are_in_the_totals_and_nowhere_else(server: Server
     ("where", "message"),
     [
         ("http://host:6379", "redis://, rediss:// or unix://, not at http://"),
-        ("redis://:pa/ss@host/0", "must be redis://[[USER]:PASSWORD@]HOST[:PORT]"),
+        ("redis://:pa/ss@host/0", "special characters of the password percent-encoded"),
         ("/no/such/folder/table", "cannot be kept in /no/such/folder/table: No such file"),
     ],
 )
