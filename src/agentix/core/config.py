@@ -68,9 +68,10 @@ class SchedulerConfig:
             raise ConfigError(f"quanta_s must be a list of seconds, not {values['quanta_s']!r}")
         if "quanta_s" in values:
             values["quanta_s"] = _numbers("quanta_s", values["quanta_s"])
-        for name in ("patience", "starvation_ratio"):
-            if name in values and not (name == "starvation_ratio" and values[name] is None):
-                (values[name],) = _numbers(name, [values[name]])
+        if "patience" in values:
+            (values["patience"],) = _numbers("patience", [values["patience"]])
+        if values.get("starvation_ratio") is not None:
+            (values["starvation_ratio"],) = _numbers("starvation_ratio", [values["starvation_ratio"]])
         weights = values.pop("class_weights", {})
         if not isinstance(weights, Mapping) or not all(_is_number(weight) for weight in weights.values()):
             raise ConfigError(f"class_weights must be an object of class names and numbers, not {weights!r}")

@@ -48,6 +48,11 @@ class Holding:
         return frozenset(self._held)
 
     @property
+    def holds_any(self) -> bool:
+        """Whether any program is held back. O(1)."""
+        return bool(self._held)
+
+    @property
     def counts(self) -> dict[str, int]:
         """What has happened so far, by name."""
         return {name: getattr(self, name) for name in ("num_held_back", "num_displaced", "num_let_go")}

@@ -32,10 +32,12 @@ class Order:
 
     def take(self, key: Key) -> None:
         """The call leaves its place."""
-        for keys in (self._all, self._running, self._waiting, self._held):
+        del self._all[bisect_left(self._all, key)]
+        for keys in (self._running, self._waiting, self._held):
             place = bisect_left(keys, key)
             if place < len(keys) and keys[place] == key:
                 del keys[place]
+                return
 
     def rebuild(self, keys: Iterable[Key], running: Set[str], held: Set[str]) -> None:
         """All places anew, of calls that run, are held back, or are neither. O(n log n)."""

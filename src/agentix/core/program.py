@@ -124,6 +124,11 @@ class ProgramRow:
         return self.history.expected_s(self.attained_s) if self.history is not None and self.history.foretells else None
 
     @property
+    def mean_gap_s(self) -> float:
+        """How long it was idle between two calls, in the mean so far; 0 before the first gap is over."""
+        return self.gaps_s / self.num_gaps if self.num_gaps else 0.0
+
+    @property
     def num_over(self) -> int:
         """Calls that are over, finished or aborted."""
         return self.num_finished + self.num_aborted

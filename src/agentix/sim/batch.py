@@ -99,7 +99,7 @@ class RunningBatch:
         rows = self._core.table.calls
         self.calls = {c: self._all_calls[c] for c in batch.run if rows[c].running} | staying
         self._num_spares, self.num_vacant = self._config.num_spare_calls, 0
-        self.lacks_blocks = room.is_short or not all(have_entered) or bool(self._core.holding.held)
+        self.lacks_blocks = room.is_short or not all(have_entered) or self._core.holding.holds_any
         # The calls that were chosen stand first now, so they would be chosen again; unless others had to be left out for want
         # of blocks, which whoever enters may free or share, or run only because they had not yielded yet.
         is_final = not room.is_short and all(have_entered) and new.keys() <= set(batch.run)

@@ -91,8 +91,7 @@ class Gittins(SchedulingPolicy):
         need_tokens, reserve_tokens = _tokens(row, capacity)
         gap_s = 0.0
         if not row.calls and row.last_completion_s is not None:
-            mean_gap_s = row.gaps_s / row.num_gaps if row.num_gaps else 0.0
-            gap_s = max(mean_gap_s, now - row.last_completion_s)
+            gap_s = max(row.mean_gap_s, now - row.last_completion_s)
         return Candidate(
             program_id=row.program_id,
             index_s=(self.urgency_s(row, now) + gap_s) * max(1.0, need_tokens * capacity.num_slots / capacity.kv_tokens),

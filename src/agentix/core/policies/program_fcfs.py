@@ -35,5 +35,5 @@ class ProgramFCFS(SchedulingPolicy):
             return 0.0
         if row.num_gaps == 0:
             return COLD_START_S
-        gap_s, saved_s = row.gaps_s / row.num_gaps, row.waiting_s / row.num_over
+        gap_s, saved_s = row.mean_gap_s, row.waiting_s / row.num_over
         return gap_s * math.log(saved_s / gap_s) if 0 < gap_s < saved_s else 0.0
