@@ -89,7 +89,7 @@ def choose_residents(candidates: Sequence[Candidate], capacity: EngineCapacity) 
     losers = sorted((c for c in losers if c.program_id not in outside), key=lambda c: (c.program_id in lends, c.index_s))
     held_up_s = capacity.prefill_s_per_token * sum(c.is_waiting for c in candidates)
     num_misfits = 0
-    for newcomer in _best_first(c for c in candidates if c.is_waiting and not c.is_resident):
+    for newcomer in _best_first(c for c in candidates if c.is_waiting and c.program_id in outside):
         beaten = _beaten_by(newcomer, losers, room, held_up_s, lends)
         if beaten is None:
             if newcomer.index_s <= 0:
