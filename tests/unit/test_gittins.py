@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from agentix.core import POLICIES
@@ -65,9 +67,9 @@ def test_a_row_says_what_it_is_likely_to_need_only_if_programs_have_shown_it() -
 
 def test_in_a_class_of_equals_who_has_begun_is_better() -> None:
     """All need 9 s. After 6 s the one that has had 6.5 s of them is the better one, although it has had more."""
-    fresh, begun = row(totals_s=[9.0] * 8), row(totals_s=[3.0] * 2 + [9.0] * 8, service_s=6.5, critical_path_s=6.5)
+    fresh, begun = row(totals_s=[9.0] * 8), row(totals_s=[6.0] * 2 + [9.0] * 8, service_s=6.5, critical_path_s=6.5)
     assert policy().expected_s(fresh) == 9.0
-    assert policy().expected_s(begun) == pytest.approx(6.0)  # 9 - 3: the last age at which one was over
+    assert policy().expected_s(begun) == pytest.approx(math.sqrt(9 * 3))  # 9 - 6: the last age at which one was over
     assert policy().level(call(fresh), fresh, 0.0) > policy().level(call(begun), begun, 6.5)
 
 
@@ -141,8 +143,8 @@ def test_a_heavier_program_counts_for_less() -> None:
 def test_within_a_level_an_old_program_meets_its_deadline_before_a_new_one() -> None:
     old, new = row("old", totals_s=[2.0] * 8), row("new", totals_s=[2.0] * 8)
     new.started_s = 1.0
-    assert policy().rank(call(old), old, 5.0) == 6.0
-    assert policy().rank(call(new), new, 5.0) == 7.0
+    assert policy().rank(call(old), old, 5.0) == 20.0  # ten times the 2 s
+    assert policy().rank(call(new), new, 5.0) == 21.0
 
 
 @pytest.mark.parametrize(("kv_tokens", "held"), [(2 * 1250, set()), (2 * 1250 - 1, {"b"})])

@@ -18,6 +18,7 @@ MAX_CLASSES = 1024
 WORKED_OUT = "auto-"
 """Classes that a shell has worked out for programs whose clients name none begin with it; a named one takes their place."""
 _NUM_POINTS = 40
+_SHORTEST_S = 0.001  # no total counts as less
 _NEW_PER_LOOK = 16  # what is known is worked out anew once one in so many totals is new
 
 
@@ -82,18 +83,21 @@ class ServiceHistory:
         self._sums = [*reversed(list(accumulate(reversed(self._sizes)))), 0]
 
     def expected_s(self, attained_s: float) -> float:
-        """Service to invest per completion, in seconds, in a program that has attained so much.
+        """Service that a program which has attained so much is to be served by, in seconds: the less, the sooner.
 
-        The inverse of its Gittins index: the least, over all amounts d that one may decide to invest, of
-        E[min(X - a, d)] / P(X - a <= d), X being the total of such a program, given X > a. Serving the least first
-        minimises the mean time in a system of one server that may preempt and knows the distribution alone (Gittins 1979;
-        Aalto, Ayesta and Righter 2009). Where programs that have gone on long are the likelier to go on, it grows with a, as
-        in least attained service; where all need about the same it shrinks, and who has begun is finished.
+        The inverse of its Gittins index where what counts is slowdown, which every user feels alike, and not the sum of the
+        times, which is that of the long programs: a completion is worth 1 / X, X being the total of such a program. Over all
+        amounts d that one may decide to invest, it is the least √(E[min(X - a, d)] / E[1 / X; X - a <= d]), given X > a; where
+        all need the same x it is √(x · (x - a)), the order of least processing time product (Hyytiä, Aalto and
+        Penttinen 2012). Serving the least first minimises the mean of what is counted in a system of one server that may
+        preempt and knows the distribution alone (Gittins 1979; Aalto, Ayesta and Righter 2009). It grows with a unless
+        programs of the class need about the same, and then who has begun is finished.
 
-        Beyond all totals, and where nothing is known: as much as it has had.
+        Beyond all totals, and where nothing is known: as much as it has had. A class without totals goes by those of all
+        programs, but for no less than what the program has had: it may be the first of its kind, and a long one.
         """
         if not self._expected_s:
-            return self.fallback.expected_s(attained_s) if self.fallback is not None else attained_s
+            return attained_s if self.fallback is None else max(attained_s, self.fallback.expected_s(attained_s))
         place = bisect_right(self._ages_s, attained_s) - 1
         return self._expected_s[place] if place < len(self._expected_s) else attained_s
 
@@ -164,15 +168,16 @@ def _survival(totals_s: Sequence[float], under_way_s: Sequence[float]) -> tuple[
 
 
 def _inverse_gittins(ages_s: Sequence[float], survivals: Sequence[float]) -> list[float]:
-    """For each age that a program may outlive, the least investment per completion, in seconds. O(points²)."""
+    """For each age that a program may outlive, the least investment per completion, of worth 1 / total. O(points²)."""
     expected_s: list[float] = []
     for i, survival in enumerate(survivals[:-1]):
         if survival <= 0:
             break
-        best_s, invested_s = math.inf, 0.0
+        best, invested_s, worth = math.inf, 0.0, 0.0
         for j in range(i + 1, len(ages_s)):
             invested_s += (ages_s[j] - ages_s[j - 1]) * survivals[j - 1]
-            if survivals[j] < survival:
-                best_s = min(best_s, invested_s / (survival - survivals[j]))
-        expected_s.append(best_s)
+            worth += (survivals[j - 1] - survivals[j]) / max(ages_s[j], _SHORTEST_S)
+            if worth > 0:
+                best = min(best, invested_s / worth)
+        expected_s.append(math.sqrt(best))
     return expected_s

@@ -17,7 +17,7 @@ from agentix.core.residents import Candidate, choose_residents
 _GROWTH = 17 / 16
 _ANSWER_TOKENS = 64
 # Within a level: by start plus so many times the expected service. 0 would be programs first come, first served.
-_STRETCH = 3.0
+_STRETCH = 10.0
 
 
 class Gittins(SchedulingPolicy):
@@ -30,7 +30,7 @@ class Gittins(SchedulingPolicy):
 
     Who runs: a call's level is the one whose range holds R - W / patience, W being how long its program has waited so far; so
     programs that wait for `patience` times what they still need stand on the first level, and nobody waits for ever. Within a
-    level by `started + 3 R`, a deadline that an old program meets before a new one of its kind. The level is asked for
+    level by `started + 10 R`, a deadline that an old program meets before a new one of its kind. The level is asked for
     again when a quantum is used up: in a class where all need about the same, who has begun moves up.
 
     Whose context stays: see `held_back`. The paper's PLAS and ATLAS (§4.2) decide the first question alone, and where contexts
