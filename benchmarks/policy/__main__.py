@@ -16,7 +16,7 @@ from typing import Any
 
 from benchmarks.policy.cell import BOUND, POLICIES, TRACES, Cell, find_saturation, play
 from benchmarks.policy.page import write_page
-from benchmarks.policy.runs import Runs, Task, add_options, open_document, play_missing, save
+from benchmarks.policy.runs import Runs, Task, add_options, names, open_document, play_missing, save
 
 LOADS = (0.7, 0.9, 1.1, 1.5)
 # Everybody on one seed of independent arrivals; the main ones on a second, and on bursts.
@@ -30,10 +30,7 @@ def main() -> None:
     parser.add_argument("--traces", default=",".join(TRACES), help=f"of {', '.join(TRACES)}")
     add_options(parser, out=Path("docs/results/policy.json"))
     args = parser.parse_args()
-    traces = args.traces.split(",")
-    unknown = [trace for trace in traces if trace not in TRACES]
-    if unknown:
-        parser.error(f"unknown trace {unknown[0]!r}; known: {', '.join(TRACES)}")
+    traces = names(parser, args.traces, TRACES)
     document = open_document(parser, args, name_of=lambda key: key.split(" ")[-1])
     saturation: Runs = document.setdefault("saturation_per_s", {})
 

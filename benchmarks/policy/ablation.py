@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.policy.cell import DEVICE, KV_TOKENS, MODEL, NUM_SLOTS, Cell, play
-from benchmarks.policy.runs import Runs, add_options, minutes, open_document, play_missing, save, table
+from benchmarks.policy.runs import Runs, add_options, minutes, names, open_document, play_missing, save, table
 from benchmarks.policy.variants import VARIANTS
 
 LOAD = 1.5
@@ -31,10 +31,7 @@ def main() -> None:
     parser.add_argument("--variants", default=",".join(VARIANTS), help="these alone")
     add_options(parser, out=Path("docs/results/policy-ablation.json"))
     args = parser.parse_args()
-    traces, variants = args.traces.split(","), args.variants.split(",")
-    unknown = [name for name in (*traces, *variants) if name not in (*TRACES, *VARIANTS)]
-    if unknown:
-        parser.error(f"unknown {unknown[0]!r}; known: {', '.join((*TRACES, *VARIANTS))}")
+    traces, variants = names(parser, args.traces, TRACES), names(parser, args.variants, VARIANTS)
     document = open_document(parser, args)
     saturation = json.loads(_SATURATION.read_text(encoding="utf-8"))["saturation_per_s"]
     tasks = {

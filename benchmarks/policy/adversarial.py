@@ -14,7 +14,7 @@ from typing import Any
 
 from benchmarks.policy.cell import BOUND, DEVICE, KV_TOKENS, MODEL, NUM_SLOTS, POLICIES
 from benchmarks.policy.hostile import SATURATED, find_saturation, play
-from benchmarks.policy.runs import Runs, add_options, minutes, open_document, play_missing, save, table
+from benchmarks.policy.runs import Runs, add_options, minutes, names, open_document, play_missing, save, table
 from benchmarks.policy.shapes import SHAPES
 
 LOAD = 1.2
@@ -33,10 +33,7 @@ def main() -> None:
     parser.add_argument("--policies", default=",".join(POLICIES), help="these alone")
     add_options(parser, out=Path("docs/results/policy-adversarial.json"))
     args = parser.parse_args()
-    shapes, policies = args.shapes.split(","), args.policies.split(",")
-    unknown = [name for name in (*shapes, *policies) if name not in (*SHAPES, *POLICIES)]
-    if unknown:
-        parser.error(f"unknown {unknown[0]!r}; known: {', '.join((*SHAPES, *POLICIES))}")
+    shapes, policies = names(parser, args.shapes, SHAPES), names(parser, args.policies, POLICIES)
     document = open_document(parser, args)
     saturation: Runs = document.setdefault("saturation", {})
 

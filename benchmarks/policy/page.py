@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from agentix.report.draw import svg
 from benchmarks.policy.cell import DEVICE, KV_TOKENS, MODEL, NUM_SLOTS
+from benchmarks.policy.figure import make_chart
 
 _METRICS = {
     "mean JCT": "jct_s",
@@ -14,13 +16,20 @@ _METRICS = {
     "makespan": "makespan_s",
 }
 _ORDER = ("default", "plas", "program_fcfs", "pause_resume", "las", "srpt", "srpt, resident")
+_SHOWN = ("default", "plas", "program_fcfs", "pause_resume", "las", "srpt")
 _WORSE = 1.02
 
 
 def write_page(path: Path, document: dict[str, Any]) -> None:
-    """Write the page from the numbers alone."""
+    """Write the page, and its picture beside it, from the numbers alone."""
     runs = _by_place(document["runs"])
-    path.write_text("\n\n".join([_introduction(document), _summary(runs), *_tables(runs)]) + "\n", encoding="utf-8")
+    chart = make_chart(runs, _SHOWN)
+    picture = path.with_suffix(".svg")
+    picture.write_text(svg(chart), encoding="utf-8")
+    titles = " and ".join(panel.title for panel in chart.panels)
+    shown = f"![{chart.title}: {titles}]({picture.name})\n\n{chart.title}. {chart.text}"
+    parts = [_introduction(document), _summary(runs), shown, *_tables(runs)]
+    path.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
 
 Places = dict[tuple[str, str, str, float], dict[str, dict[str, float]]]

@@ -28,6 +28,15 @@ def add_options(parser: ArgumentParser, *, out: Path) -> None:
     parser.add_argument("--out", type=Path, default=out, help="file of the numbers; the page is written beside it")
 
 
+def names(parser: ArgumentParser, given: str, known: Iterable[str]) -> list[str]:
+    """The names in a comma-separated list; one that is not known ends the program with an error."""
+    chosen, known = given.split(","), list(known)
+    for name in chosen:
+        if name not in known:
+            parser.error(f"unknown {name!r}; known: {', '.join(known)}")
+    return chosen
+
+
 def open_document(
     parser: ArgumentParser, args: Namespace, *, name_of: Callable[[str], str] = lambda key: key.partition(" ")[2]
 ) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from agentix.core.program import CallRow, ProgramRow
 from agentix.workload import Program
 from benchmarks.policy.ablation import text as ablation_text
 from benchmarks.policy.adversarial import text as adversarial_text
+from benchmarks.policy.figure import make_chart
 from benchmarks.policy.hostile import arrivals, make_programs, play
 from benchmarks.policy.runs import add_options, open_document, play_missing
 from benchmarks.policy.shapes import ABANDONED, SHAPES
@@ -172,3 +173,22 @@ def test_the_pages_say_who_is_worse() -> None:
     text = ablation_text({"scale": 0.5, "runs": {"mixed default": run(10.0, 40.0), "mixed no aging": run(8.0, 50.0)}})
     assert "| `no aging` | – | – | 0.80 | – | – |" in text
     assert "| `no aging` | – | – | 1.25 | – | – |" in text
+
+
+def test_the_picture_shows_ratios_at_the_highest_load_alone() -> None:
+    """A trace that was not played there has no group, a policy that was not has no bar."""
+
+    def result(jct_s: float) -> dict[str, float]:
+        return {"jct_s": jct_s, "token_latency_s": jct_s / 10}
+
+    chart = make_chart(
+        {
+            ("mixed", "poisson", "0", 1.5): {"fcfs": result(8.0), "default": result(2.0)},
+            ("mixed", "poisson", "0", 1.1): {"fcfs": result(8.0), "default": result(6.0)},
+            ("tot_game24", "gamma", "0", 1.5): {"fcfs": result(8.0), "default": result(4.0)},
+        },
+        ("default", "plas"),
+    )
+    assert [(panel.groups, [bars.heights for bars in panel.bars]) for panel in chart.panels] == [
+        (["Mixed"], [[0.25], [None]])
+    ] * 2
