@@ -11,6 +11,11 @@ from hypothesis import strategies as st
 from agentix.core.history import MAX_CLASSES, MAX_TOTALS, MIN_TOTALS, Histories, ServiceHistory
 
 
+def seconds(invested_s: float, worth: float) -> object:
+    """What is expected, if so many seconds complete programs of so much worth: 1 / √total each."""
+    return pytest.approx((invested_s / worth) ** (2 / 3))
+
+
 def learnt(totals_s: list[float], under_way_s: tuple[float, ...] = ()) -> ServiceHistory:
     history = ServiceHistory()
     for total_s in totals_s:
@@ -29,28 +34,28 @@ def test_programs_that_all_need_the_same_are_nearer_their_end_the_more_they_have
 
 def test_of_two_modes_the_short_one_is_tried_first() -> None:
     history = learnt([1.0] * 5 + [100.0] * 5)
-    # Invest 1 s: half are over, worth 1 / 1 each. To the end: 1 + 99 / 2 s, worth 0.5 / 1 + 0.5 / 100.
-    assert history.expected_s(0.0) == pytest.approx(math.sqrt(1 / 0.5))
-    # Now it is known to be a long one: 99 s, worth 1 / 100.
-    assert history.expected_s(1.0) == history.expected_s(50.0) == pytest.approx(math.sqrt(99 * 100))
+    # Invest 1 s: half are over, worth 1 each. To the end: 1 + 99 / 2 s, worth 0.5 / 1 + 0.5 / 10.
+    assert history.expected_s(0.0) == seconds(1, 0.5)
+    # Now it is known to be a long one: 99 s, worth 1 / √100.
+    assert history.expected_s(1.0) == history.expected_s(50.0) == seconds(99, 0.1)
 
 
 def test_programs_that_get_ever_longer_are_put_back_with_every_second() -> None:
     history = learnt([2.0**i for i in range(12)])
     expected_s = [history.expected_s(2.0**i) for i in range(11)]
     assert expected_s == sorted(expected_s)
-    assert expected_s[0] == pytest.approx(math.sqrt(11 * 2))  # one of eleven is over after a second more, worth 1 / 2
-    assert expected_s[-1] == pytest.approx(math.sqrt(1024 * 2048))
+    assert expected_s[0] == seconds(11, math.sqrt(1 / 2))  # one of eleven is over after a second more
+    assert expected_s[-1] == seconds(1024, math.sqrt(1 / 2048))
 
 
 def test_programs_under_way_are_evidence_of_long_ones() -> None:
     """Four of five are over after 1 s, if one looks at those alone that are over; half are still going."""
     over = [1.0] * 8 + [20.0] * 2
-    assert learnt(over).expected_s(0.0) == pytest.approx(math.sqrt(1 / 0.8))
+    assert learnt(over).expected_s(0.0) == seconds(1, 0.8)
     # Ten more have had 5 s: 8 of 20 were over after 1 s, and of the 2 that had over 5 s both were after 20 s.
     history = learnt(over, (5.0,) * 10)
-    assert history.expected_s(0.0) == pytest.approx(math.sqrt(1 / 0.4))
-    assert history.expected_s(1.0) == pytest.approx(math.sqrt(19 * 20))
+    assert history.expected_s(0.0) == seconds(1, 0.4)
+    assert history.expected_s(1.0) == seconds(19, math.sqrt(1 / 20))
 
 
 def test_too_few_totals_say_nothing() -> None:
@@ -79,8 +84,8 @@ def test_the_first_of_a_new_class_are_not_taken_for_short_because_others_are() -
     for total_s in (7.0, 50.0) * MIN_TOTALS:
         histories.everything.add(total_s)
     histories.everything.learn(())
-    assert histories.everything.expected_s(49.0) == pytest.approx(math.sqrt(43 * 50))
-    assert histories.of("new").expected_s(30.0) == pytest.approx(math.sqrt(43 * 50))
+    assert histories.everything.expected_s(49.0) == seconds(43, math.sqrt(1 / 50))
+    assert histories.of("new").expected_s(30.0) == seconds(43, math.sqrt(1 / 50))
     assert histories.of("new").expected_s(49.0) == 49.0
 
 
@@ -130,11 +135,11 @@ def drifting(num_new: int) -> ServiceHistory:
 
 def test_a_class_that_changes_is_followed_within_the_memory() -> None:
     """Of 512 totals k are new: a second invested in each completes 512 - k, of worth 1. The last 11 old ones count no more."""
-    for num_new, square in ((0, 1.0), (1, 512 / 511), (256, 2.0), (448, 8.0), (500, 512 / 12), (501, 1e4), (512, 1e4)):
-        assert drifting(num_new).expected_s(0.0) == pytest.approx(math.sqrt(square))
-    assert drifting(1).expected_s(1.0) == pytest.approx(
-        math.sqrt(99 * 100)
-    )  # who goes on is one of the new ones, from the first of them on
+    for num_new in (0, 1, 256, 448, 500):
+        assert drifting(num_new).expected_s(0.0) == seconds(512, 512 - num_new)
+    for num_new in (501, 512):
+        assert drifting(num_new).expected_s(0.0) == 100.0
+    assert drifting(1).expected_s(1.0) == seconds(99, 0.1)  # who goes on is a new one, from the first of them on
 
 
 @given(st.integers(0, MAX_TOTALS), st.floats(0.01, 1e3), st.floats(0.01, 1e3))

@@ -151,14 +151,20 @@ def test_the_engine_runs_the_server_of_new_and_old_vllm(tmp_path: Path, module: 
 
 
 def _run_child(python_path: Path, *args: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "agentix.engine.child", *args],
-        env=os.environ | {"PYTHONPATH": str(python_path)},
-        stdin=subprocess.PIPE,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    """Run it to its end, by a launcher that lives on: standard input stays open."""
+    read_end, write_end = os.pipe()
+    try:
+        return subprocess.run(
+            [sys.executable, "-m", "agentix.engine.child", *args],
+            env=os.environ | {"PYTHONPATH": str(python_path)},
+            stdin=read_end,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    finally:
+        os.close(read_end)
+        os.close(write_end)
 
 
 @pytest.mark.parametrize(

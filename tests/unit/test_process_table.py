@@ -81,7 +81,7 @@ def test_what_was_learnt_elsewhere_foretells_beside_what_is_under_way_here() -> 
     table.apply(TotalsLearnt(now=0.0, program_class="coder", totals_s=totals_s, contexts=(100,) * 10))
     history = table.row("p0").history
     assert history is not None
-    assert history.expected_s(0.0) == pytest.approx(math.sqrt(1 / 0.4))
+    assert history.expected_s(0.0) == pytest.approx((1 / 0.4) ** (2 / 3))
     assert history.expected_context_tokens(60) == 100
     assert not table.histories.everything.totals_s
     table.apply(TotalsLearnt(now=0.0, totals_s=(7.0,) * 8, contexts=(1,) * 8))

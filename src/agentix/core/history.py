@@ -18,6 +18,8 @@ MAX_CLASSES = 1024
 WORKED_OUT = "auto-"
 """Classes that a shell has worked out for programs whose clients name none begin with it; a named one takes their place."""
 _NUM_POINTS = 40
+_ALPHA = 0.5  # what counts: 0 the mean of times, 1 of slowdowns
+_NUM_DIGITS = 9  # machines differ in the last ones of a power, and decisions are to come out the same on all
 _SHORTEST_S = 0.001  # no total counts as less
 _NEW_PER_LOOK = 16  # what is known is worked out anew once one in so many totals is new
 
@@ -85,13 +87,14 @@ class ServiceHistory:
     def expected_s(self, attained_s: float) -> float:
         """Service that a program which has attained so much is to be served by, in seconds: the less, the sooner.
 
-        The inverse of its Gittins index where what counts is slowdown, which every user feels alike, and not the sum of the
-        times, which is that of the long programs: a completion is worth 1 / X, X being the total of such a program. Over all
-        amounts d that one may decide to invest, it is the least √(E[min(X - a, d)] / E[1 / X; X - a <= d]), given X > a; where
-        all need the same x it is √(x · (x - a)), the order of least processing time product (Hyytiä, Aalto and
-        Penttinen 2012). Serving the least first minimises the mean of what is counted in a system of one server that may
-        preempt and knows the distribution alone (Gittins 1979; Aalto, Ayesta and Righter 2009). It grows with a unless
-        programs of the class need about the same, and then who has begun is finished.
+        The inverse of its Gittins index, with a completion worth 1 / X^α, X being the total of such a program: over all amounts
+        d that one may invest, the least of (E[min(X - a, d)] / E[1 / X^α; X - a <= d]) ^ (1 / (1 + α)), given X > a.
+        Serving the least first minimises the mean of what is counted in a system of one server that may preempt and knows
+        the distribution alone (Gittins 1979; Aalto, Ayesta and Righter 2009). With α = 0 that is the sum of the times, which
+        is the long programs'; with α = 1 it is that of the slowdowns, for which a program that needs x goes by √(x · (x - a))
+        (Hyytiä, Aalto and Penttinen 2012), and the long ones pay. Here α is ½. Where programs that have gone on long are
+        the likelier to go on, it grows with a, as in least attained service; where all need about the same it shrinks, and who
+        has begun is finished.
 
         Beyond all totals, and where nothing is known: as much as it has had. A class without totals goes by those of all
         programs, but for no less than what the program has had: it may be the first of its kind, and a long one.
@@ -168,7 +171,7 @@ def _survival(totals_s: Sequence[float], under_way_s: Sequence[float]) -> tuple[
 
 
 def _inverse_gittins(ages_s: Sequence[float], survivals: Sequence[float]) -> list[float]:
-    """For each age that a program may outlive, the least investment per completion, of worth 1 / total. O(points²)."""
+    """For each age that a program may outlive, the least investment per completion, in seconds. O(points²)."""
     expected_s: list[float] = []
     for i, survival in enumerate(survivals[:-1]):
         if survival <= 0:
@@ -176,8 +179,8 @@ def _inverse_gittins(ages_s: Sequence[float], survivals: Sequence[float]) -> lis
         best, invested_s, worth = math.inf, 0.0, 0.0
         for j in range(i + 1, len(ages_s)):
             invested_s += (ages_s[j] - ages_s[j - 1]) * survivals[j - 1]
-            worth += (survivals[j - 1] - survivals[j]) / max(ages_s[j], _SHORTEST_S)
+            worth += (survivals[j - 1] - survivals[j]) / max(ages_s[j], _SHORTEST_S) ** _ALPHA
             if worth > 0:
                 best = min(best, invested_s / worth)
-        expected_s.append(math.sqrt(best))
+        expected_s.append(round(best ** (1 / (1 + _ALPHA)), _NUM_DIGITS))
     return expected_s
