@@ -17,7 +17,7 @@ import psutil
 import pytest
 from starlette.applications import Starlette
 
-from agentix.cluster.ray_cluster import RayEngineError, connected
+from agentix.cluster.ray_cluster import RayCluster, RayEngineError, connected
 from agentix.cluster.ray_engines import ENGINE_KEY, engines_on_ray
 from agentix.cluster.ray_scaling import ScalingSettings
 from agentix.cluster.ray_settings import RaySettings
@@ -169,6 +169,18 @@ async def test_work_that_waits_brings_an_engine_and_one_that_goes_finishes_its_c
             await there.release(engine_id, 2)
         assert [a.status_code for a in await asyncio.gather(*calls[3:])] == [200, 200]
         await eventually(lambda: len(states) == 1 and num_engine_processes() == 2)
+
+
+async def test_two_gateways_on_one_cluster_have_an_engine_of_one_name_each(cluster: Any) -> None:
+    settings = RaySettings(address=cluster.address, gpus_per_engine=0)
+    async with connected(cluster.address):
+        gateways = [RayCluster(settings, OPTIONS, key="k", timeout_s=60.0) for _ in range(2)]
+        engines = [await gateway.start(0) for gateway in gateways]
+        assert [engine.engine_id for engine in engines] == ["engine-0", "engine-0"]
+        assert engines[0].url != engines[1].url
+        for engine in engines:
+            await engine.stop()
+    assert num_engine_processes() == 0
 
 
 async def test_an_engine_that_there_is_no_room_for_is_refused(cluster: Any) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import logging
 import os
+import secrets
 import signal
 import threading
 from collections.abc import AsyncIterator
@@ -147,7 +148,8 @@ class RayCluster:
     def _place(self, engine_id: str) -> tuple[Any, Any]:
         ray = import_ray()
         resources = self._settings.resources()
-        group = ray.util.placement_group([resources], strategy="STRICT_PACK", name=f"{NAMESPACE}-{engine_id}")
+        name = f"{NAMESPACE}-{engine_id}-{secrets.token_hex(4)}"  # no two may have one name, those of other gateways included
+        group = ray.util.placement_group([resources], strategy="STRICT_PACK", name=name)
         strategy = ray.util.scheduling_strategies.PlacementGroupSchedulingStrategy(placement_group=group)
         actor = ray.remote(RayEngine).options(
             num_cpus=resources["CPU"],

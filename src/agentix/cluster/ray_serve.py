@@ -60,7 +60,7 @@ class ServeArguments:
                 raise unknown_name("argument", name, names)
         if not arguments.get("model"):
             raise ConfigError("say which model: model=NAME")
-        read = cls(**{name: str(value) for name, value in arguments.items()})
+        read = cls(**{name: _as_text(value) for name, value in arguments.items()})
         read.settings()
         refuse_clairvoyant(make_policy(read.plugin.scheduler))
         make_balancer(read.balancer)
@@ -98,18 +98,29 @@ class ServeArguments:
         return _number("start_timeout", self.start_timeout)
 
 
+class Gateway:
+    """One replica of the gateway: what Ray Serve keeps of it besides its application."""
+
+    app: Starlette  # `make_gateway`'s; Ray Serve sets it
+
+    def check_health(self) -> None:
+        """Raise if its engines are supervised no more: asked by Ray Serve all the time, which starts another replica then."""
+        self.app.state.check()
+
+
 def app(arguments: Mapping[str, Any]) -> Any:
     """The application, for `serve run` and for a Serve configuration's `import_path`. Raises ConfigError."""
-    read = ServeArguments.read(arguments)
+    return deployment(ServeArguments.read(arguments))
+
+
+def deployment(arguments: ServeArguments) -> Any:
+    """The application with its arguments read. Raises ConfigError without Ray Serve."""
     try:
         serve = importlib.import_module("ray.serve")
     except ImportError as error:
         raise ConfigError(f"Ray Serve cannot be imported ({error}); run: pip install 'ray[serve]'") from None
 
-    class Gateway:
-        """One replica of the gateway."""
-
-    ingress = serve.ingress(lambda: make_gateway(read))(Gateway)
+    ingress = serve.ingress(lambda: make_gateway(arguments))(Gateway)
     return serve.deployment(num_replicas=1, max_ongoing_requests=_MAX_CALLS)(ingress).bind()
 
 
@@ -131,12 +142,18 @@ def make_gateway(arguments: ServeArguments) -> Starlette:
                 tenants=tenants,
                 remote_clients=arguments.insecure == "true",
             )
+            outer.state.check = supervisor.check
             gateway = create_app(config, companions=[supervisor.beside])
             outer.mount("", gateway)
             async with gateway.router.lifespan_context(gateway):
                 yield
 
     return Starlette(lifespan=lifespan)
+
+
+def _as_text(value: Any) -> str:
+    """A value as one types it; a configuration file's `true` is no text."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _number(name: str, text: str) -> float:

@@ -16,7 +16,7 @@ from agentix.cli.serve import _ray
 from agentix.cluster import ray_serve
 from agentix.cluster.ray_cluster import import_ray
 from agentix.cluster.ray_scaling import ScalingSettings
-from agentix.cluster.ray_serve import ServeArguments, make_gateway
+from agentix.cluster.ray_serve import Gateway, ServeArguments, make_gateway
 from agentix.cluster.ray_settings import RaySettings
 from agentix.core import ConfigError
 from agentix.gateway import EngineTarget
@@ -72,6 +72,13 @@ def test_ray_serve_s_arguments_are_the_same_settings() -> None:
     assert options.scheduler["policy"] == "fcfs"
 
 
+def test_a_configuration_file_may_say_true_and_numbers() -> None:
+    typed = {"model": "m", "insecure": "true", "max_engines": "2", "gpus_per_engine": "0.5"}
+    assert ServeArguments.read(
+        {"model": "m", "insecure": True, "max_engines": 2, "gpus_per_engine": 0.5}
+    ) == ServeArguments.read(typed)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -94,7 +101,12 @@ async def one_engine(*arguments: Any, **options: Any) -> AsyncIterator[Any]:
     """What `engines_on_ray` gives, with an engine of the test's own and nobody to supervise it."""
     async with served(FakeEngine().app) as url:
         target = EngineTarget(engine_id="engine-0", url=url)
-        yield SimpleNamespace(targets=(target,), beside=nullcontext)
+        yield SimpleNamespace(targets=(target,), beside=nullcontext, check=check)
+
+
+def check() -> None:
+    """What a supervisor says whose supervision has ended."""
+    raise RuntimeError("ended")
 
 
 async def test_the_application_is_a_gateway_that_asks_for_keys(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,6 +119,15 @@ async def test_the_application_is_a_gateway_that_asks_for_keys(monkeypatch: pyte
         key = {"authorization": f"Bearer {'k' * 40}"}
         assert (await client.post("/v1/chat/completions", json=CHAT, headers=key)).status_code == 200
         assert (await client.post("/v1/chat/completions", json=CHAT)).status_code == 401
+
+
+async def test_a_replica_whose_engines_nobody_supervises_is_not_healthy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray_serve, "engines_on_ray", one_engine)
+    replica = Gateway()
+    replica.app = make_gateway(ServeArguments.read({"model": "fake", "insecure": "true"}))
+    async with replica.app.router.lifespan_context(replica.app):
+        with pytest.raises(RuntimeError, match="ended"):
+            replica.check_health()
 
 
 async def test_the_application_does_not_begin_without_keys(monkeypatch: pytest.MonkeyPatch) -> None:
