@@ -21,10 +21,10 @@ from agentix.core.events import (
 
 
 class Shell:
-    """One scheduler. Settings are those of SchedulerConfig; starvation is off unless asked for."""
+    """One scheduler, of PLAS and without starvation unless asked for. Settings are those of SchedulerConfig."""
 
     def __init__(self, table: ProcessTable | None = None, *, capacity_tokens: int | None = None, **settings: Any) -> None:
-        config = SchedulerConfig(**{"starvation_ratio": None, **settings})
+        config = SchedulerConfig(**{"policy": "plas", "starvation_ratio": None, **settings})
         capacity = None if capacity_tokens is None else EngineCapacity(kv_tokens=capacity_tokens, num_slots=8)
         self.scheduler = Scheduler(config, table or ProcessTable(), capacity=capacity)
         self.table = self.scheduler.table

@@ -17,7 +17,7 @@ from agentix.gateway.engines import EnginePool
 from agentix.gateway.fit import Needs
 from agentix.gateway.tenants import Tenant
 
-SCHEDULER = SchedulerConfig(quanta_s=(1.0, 2.0), starvation_ratio=None)
+SCHEDULER = SchedulerConfig(policy="plas", quanta_s=(1.0, 2.0), starvation_ratio=None)
 
 
 def tenant(name: str, **fields: Any) -> Tenant:

@@ -83,7 +83,7 @@ class GatedEngine:
 
 
 def settings(**changes: Any) -> AdmissionSettings:
-    scheduler = SchedulerConfig(quanta_s=(1.0, 2.0), starvation_ratio=None)
+    scheduler = SchedulerConfig(policy="plas", quanta_s=(1.0, 2.0), starvation_ratio=None)
     return AdmissionSettings(**{"scheduler": scheduler, "max_concurrency": 1, **changes})
 
 

@@ -19,7 +19,7 @@ from agentix.core.events import (
 )
 from agentix.wire import attained_from_xargs, attained_to_xargs
 
-CONFIG = SchedulerConfig(quanta_s=(1.0, 2.0), starvation_ratio=None, class_weights=(("gold", 2.0),))
+CONFIG = SchedulerConfig(policy="plas", quanta_s=(1.0, 2.0), starvation_ratio=None, class_weights=(("gold", 2.0),))
 
 
 def level_after(service_s: float, weight: float, program_class: str = "") -> int:

@@ -29,7 +29,7 @@ def ab(
     ] = None,
     arms: Annotated[
         str, typer.Option(metavar="A,…", help=f"The first is what others are compared with: {', '.join(arm_names())}.")
-    ] = "stock-fcfs,plas",
+    ] = "stock-fcfs,default",
     programs: Annotated[int | None, typer.Option(min=1, help="Programs per run, unless every FILE has its NUM.")] = None,
     rate: Annotated[
         str | None, typer.Option(metavar="R,…", help="Programs per second, Poisson arrivals; inf: all at once.")

@@ -33,7 +33,7 @@ class SchedulerConfig:
     The defaults suit calls of 0.1 s to 1 min; they have not been tuned.
     """
 
-    policy: str = "plas"
+    policy: str = "default"
     quanta_s: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
     starvation_ratio: float | None = 20.0
     patience: float = 0.25

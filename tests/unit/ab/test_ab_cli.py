@@ -80,7 +80,7 @@ def test_the_least_that_must_be_asked_for(ask: Ask) -> None:
     status, config = ask("m", "--workload", "a:2", "--out", "o", "--rate", "0.5,inf")
     assert status == 0
     assert config is not None
-    assert [arm.name for arm in config.arms] == ["stock-fcfs", "plas"]
+    assert [arm.name for arm in config.arms] == ["stock-fcfs", "default"]
     assert (config.rates_per_s, config.num_repeats, config.num_programs) == ((0.5, math.inf), 3, 2)
 
 
