@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from agentix.core.errors import ConfigError
 from agentix.core.events import Attained
@@ -69,6 +70,13 @@ def require_http(url: str, whose: str) -> None:
     """Raise ConfigError unless this can be a web server's URL; `whose` names the server."""
     if not url.startswith(("http://", "https://")):
         raise ConfigError(f"{whose} URL starts with http:// or https://, not {url!r}")
+    try:
+        where = urlsplit(url)
+        is_whole = bool(where.hostname) and where.port != 0
+    except ValueError:  # the port is no number, or there is no such one
+        is_whole = False
+    if not is_whole:
+        raise ConfigError(f"{whose} URL is http://HOST or http://HOST:PORT, or the same with https, not {url!r}")
 
 
 def key_headers(environ: Mapping[str, str]) -> dict[str, str]:

@@ -54,3 +54,13 @@ async def test_what_cannot_be_a_gateway_is_refused_before_anything_is_asked() ->
     refused = (await top("--url", "localhost:8080", "--once")).exception
     assert isinstance(refused, ConfigError)
     assert str(refused) == "the gateway's URL starts with http:// or https://, not 'localhost:8080'"
+    for url in ("http://", "http://:8080", "http://gateway:port", "http://gateway:99999", "http://gateway:0"):
+        refused = (await top("--url", url, "--once")).exception
+        assert isinstance(refused, ConfigError)
+        assert str(refused).endswith(f"is http://HOST or http://HOST:PORT, or the same with https, not {url!r}")
+
+
+async def test_without_a_terminal_there_is_no_screen() -> None:
+    refused = (await top("--url", "http://127.0.0.1:9")).exception
+    assert isinstance(refused, ConfigError)
+    assert str(refused) == "agentix top needs a terminal for its screen; elsewhere use --once, or --json"

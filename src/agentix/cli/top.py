@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from agentix.cli.extras import require
+from agentix.core.errors import ConfigError
 from agentix.wire import key_headers, require_http, server_root
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ def top(
     """
     once = once or as_json
     require_http(gateway, "the gateway's")
+    if not once and not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise ConfigError("agentix top needs a terminal for its screen; elsewhere use --once, or --json")
     require("ui", "httpx2", *([] if once else ["textual"]))
     asyncio.run(_run(server_root(gateway), once=once, as_json=as_json))
 

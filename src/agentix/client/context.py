@@ -26,13 +26,17 @@ class Place(NamedTuple):
     program: Program
     strand: Strand
 
-    def fork(self) -> Place:
-        """Where a task or thread that starts here will be."""
-        return Place(self.program, self.program.dag.fork(self.strand))
-
 
 place_var: ContextVar[Place | None] = ContextVar("agentix_place", default=None)
-_worker = threading.local()
+
+
+class _Worker(threading.local):
+    """What a pool's thread is at: the place that its work was submitted in, and the fork in which it is done."""
+
+    places: tuple[Place | None, Place | None] = (None, None)
+
+
+_worker = _Worker()
 
 
 def never_raising(function: Callable[P, T]) -> Callable[P, T | None]:
@@ -51,10 +55,13 @@ def never_raising(function: Callable[P, T]) -> Callable[P, T | None]:
     return guarded
 
 
-@never_raising
-def current() -> Place | None:
+def here() -> Place | None:
     """Where this code runs; None outside programs, in what one left behind, and in processes forked within one."""
     return _where(place_var.get())
+
+
+current = never_raising(here)
+"""The same, for code of the host's."""
 
 
 @never_raising
@@ -62,20 +69,23 @@ def fork(context: Context | None = None) -> tuple[Place, Place] | None:
     """What the context (None: the present one) says, and a fork of the place that it means; None outside programs."""
     said = place_var.get() if context is None else context.get(place_var)
     place = _where(said)
-    return None if place is None or said is None else (said, place.fork())
+    if place is None or said is None:
+        return None
+    program = place.program
+    return said, Place(program, program.dag.fork(place.strand))
 
 
 def _where(said: Place | None) -> Place | None:
     if said is None or said.program.is_elsewhere:
         return None
-    origin, fork = getattr(_worker, "places", (None, None))
+    origin, fork = _worker.places
     # Frameworks run a pool's work in a copy of the submitter's context, which names the submitter's strand.
     return fork if fork is not None and origin is said else said
 
 
 def run_forked(places: tuple[Place, Place], function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
     """Run it in this thread, in the second of `places`, which was forked from the first. It is over when this returns."""
-    before = getattr(_worker, "places", (None, None))
+    before = _worker.places
     _worker.places = places
     token = place_var.set(places[1])
     try:

@@ -12,7 +12,7 @@ Its frontier is the calls that happened before its next call and that no call it
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import NamedTuple
@@ -63,14 +63,17 @@ class Dag:
     def fork(self, strand: Strand) -> Strand:
         """A strand that goes on from what has happened in this one."""
         with self._lock:
-            _join_finished(strand)
+            if strand.children:
+                _join_finished(strand)
             return Strand(parent=strand, base=strand.frontier, frontier=strand.frontier)
 
     def begin(self, strand: Strand) -> Call:
         """The strand's next call. Nothing depends on it until `finish`: a call that failed is followed by nothing."""
         with self._lock:
-            _join_finished(strand)
-            _make_known(strand)
+            if strand.children:
+                _join_finished(strand)
+            if not strand.known:
+                _make_known(strand)
             strand.thread_id = strand.thread_id or f"t{next(self._thread_ids)}"
             parents = strand.frontier[-MAX_PARENTS:]
             return Call(call_id=str(next(self._call_ids)), thread_id=strand.thread_id, parents=parents)
@@ -83,21 +86,50 @@ class Dag:
 
 
 def _join_finished(strand: Strand) -> None:
-    running = []
+    """Those that are over join; those that run on stay, and what the former left running."""
+    over: list[Strand] = []
+    running: list[Strand] = []
     for child in strand.children:
-        if not child.is_over():
-            running.append(child)
-            continue
+        (over if child.is_over() else running).append(child)
+    if len(over) == 1 and over[0].base is strand.frontier:  # one fork after the other: where it ended is where we are
+        (child,) = over
+        strand.frontier = _close(child, strand, running)
+    elif over:
+        strand.frontier = _merged(strand, over, running)
+    strand.children = running
+
+
+def _close(child: Strand, strand: Strand, running: list[Strand]) -> tuple[str, ...]:
+    """The frontier with which the child, which is over, joins the strand. What it left running joins the strand instead."""
+    if child.children:
         _join_finished(child)
-        replaced = set(child.base) - set(child.frontier)
-        gained = _without(child.frontier, {*child.base, *strand.frontier})
-        strand.frontier = _without(strand.frontier, replaced) + gained
-        for orphan in child.children:  # what it left running joins its parent instead
+        for orphan in child.children:
             orphan.parent = strand
         running += child.children
         child.children = []
-        child.joined = True
-    strand.children = running
+    child.joined = True
+    return child.frontier
+
+
+def _merged(strand: Strand, over: list[Strand], running: list[Strand]) -> tuple[str, ...]:
+    """The strand's frontier when all of these have joined it.
+
+    Linear in their frontiers: those that were forked side by side share the frontier that they began with.
+    """
+    replaced: set[str] = set()
+    gained: dict[str, None] = {}
+    base: tuple[str, ...] = ()
+    began = kept = frozenset[str]()  # the base, and what of it no child with this base came after
+    for child in over:
+        frontier = _close(child, strand, running)
+        if child.base is not base:
+            replaced |= began - kept
+            base, began = child.base, frozenset(child.base)
+            kept = began
+        kept = kept.intersection(frontier)
+        gained.update(dict.fromkeys(_without(frontier, began)))
+    replaced |= began - kept
+    return tuple(dict.fromkeys(_without(strand.frontier, replaced)) | gained)
 
 
 def _make_known(strand: Strand) -> None:
@@ -112,5 +144,5 @@ def _make_known(strand: Strand) -> None:
         strand = parent
 
 
-def _without(calls: tuple[str, ...], gone: set[str]) -> tuple[str, ...]:
+def _without(calls: tuple[str, ...], gone: Collection[str]) -> tuple[str, ...]:
     return tuple(c for c in calls if c not in gone)

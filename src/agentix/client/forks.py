@@ -8,9 +8,10 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
+import weakref
 from collections.abc import Callable
 from contextvars import Context
-from typing import Any
+from typing import Any, cast
 
 from agentix.client.context import Place, fork, never_raising, place_var, run_forked
 
@@ -31,10 +32,28 @@ def forking_create_task(original: Callable[..., Any]) -> Callable[..., Any]:
             task = original(*args, **kwargs)
         finally:
             place_var.reset(token)
-        places[1].strand.is_over = task.done
+        places[1].strand.is_over = _end_of(task)
         return task
 
     return create_task
+
+
+def _end_of(task: Any) -> Callable[[], bool]:
+    """Whether the task is done, or is no more.
+
+    Its context leads to its strand. If the strand held the task, that would be a cycle: with its call's request and answer it
+    would stay until the garbage collector comes, and bring it sooner.
+    """
+    try:
+        held = weakref.ref(task)
+    except TypeError:  # somebody's own kind of task
+        return cast("Callable[[], bool]", task.done)
+
+    def is_over() -> bool:
+        task = held()
+        return task is None or task.done()
+
+    return is_over
 
 
 def _create_in(context: Context, place: Place, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -53,7 +72,7 @@ def _create_in(context: Context, place: Place, original: Callable[..., Any], arg
     except BaseException:
         give_back(None)
         raise
-    place.strand.is_over = task.done
+    place.strand.is_over = _end_of(task)
     task.add_done_callback(give_back)
     return task
 

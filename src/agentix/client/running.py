@@ -29,6 +29,7 @@ class Program:
         self.dag = Dag()
         self._lock = Lock()
         self._sessions: dict[str, tuple[Future[bool | None], Mapping[str, str]]] = {}  # each with the keys it was opened with
+        self.answered: set[str] = set()  # servers that get its calls, and of which nothing is to be waited for any more
         self._has_bare_calls = False
         _unended.add(self)
 

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from typing import Any, NamedTuple
 
 from agentix.client import backend
-from agentix.client.context import Place, current, headers_of, never_raising
+from agentix.client.context import Place, headers_of, here, never_raising
 from agentix.client.dag import Call
 from agentix.wire import PROGRAM_HEADER
 
@@ -19,10 +19,14 @@ _MAX_WAIT_S = 2 * backend.TIMEOUT_S
 
 
 class _Sending(NamedTuple):
-    """A call of a program, about to be sent; `headers` are those that it will be sent with."""
+    """A call of a program, about to be sent to the server at `root`; `headers` are those that it will be sent with.
+
+    `session` is None once the server has answered and is known to get this program's calls.
+    """
 
     place: Place
-    session: Future[bool | None]
+    root: str
+    session: Future[bool | None] | None
     headers: Any
 
 
@@ -34,7 +38,7 @@ def annotating_send(original: Callable[..., Any], only: Targets) -> Callable[...
         sending = _begin(request, only)
         if sending is None:
             return original(self, request, *args, **kwargs)
-        if not sending.session.done():
+        if sending.session is not None and not sending.session.done():
             _wait(sending.session)
         call = _announce(sending)
         response = original(self, request, *args, **kwargs)
@@ -53,7 +57,7 @@ def annotating_async_send(original: Callable[..., Awaitable[Any]], only: Targets
         sending = _begin(request, only)
         if sending is None:
             return await original(self, request, *args, **kwargs)
-        if not sending.session.done():
+        if sending.session is not None and not sending.session.done():
             await _wait_async(sending.session)
         call = _announce(sending)
         response = await original(self, request, *args, **kwargs)
@@ -72,7 +76,7 @@ def annotating_request(original: Callable[..., Awaitable[Any]], only: Targets) -
         sending = _begin_in_session(self, method, str_or_url, kwargs.get("headers"), only)
         if sending is None:
             return await original(self, method, str_or_url, **kwargs)
-        if not sending.session.done():
+        if sending.session is not None and not sending.session.done():
             await _wait_async(sending.session)
         call = _announce(sending)
         response = await original(self, method, str_or_url, **{**kwargs, "headers": sending.headers})
@@ -85,7 +89,7 @@ def annotating_request(original: Callable[..., Awaitable[Any]], only: Targets) -
 
 @never_raising
 def _begin(request: Any, only: Targets) -> _Sending | None:
-    place = current()
+    place = here()
     if place is None or request.method != "POST":
         return None
     return _to_gateway(place, request.url, request.headers, only)
@@ -93,7 +97,7 @@ def _begin(request: Any, only: Targets) -> _Sending | None:
 
 @never_raising
 def _begin_in_session(session: Any, method: str, url: Any, headers: Any, only: Targets) -> _Sending | None:
-    place = current()
+    place = here()
     if place is None or method.upper() != "POST":
         return None
     return _to_gateway(place, session._build_url(url), session._prepare_headers(headers), only)
@@ -105,8 +109,10 @@ def _to_gateway(place: Place, url: Any, headers: Any, only: Targets) -> _Sending
     root = None if urls is None else backend.root_of(str(url), urls)
     if root is None or PROGRAM_HEADER in headers:
         return None
-    session = place.program.session(root) or place.program.open_session(root, _keys(headers))
-    return _Sending(place, session, headers)
+    program = place.program
+    answered = root in program.answered
+    session = None if answered else program.session(root) or program.open_session(root, _keys(headers))
+    return _Sending(place, root, session, headers)
 
 
 def _keys(headers: Any) -> dict[str, str]:
@@ -116,9 +122,12 @@ def _keys(headers: Any) -> dict[str, str]:
 @never_raising
 def _announce(sending: _Sending) -> Call | None:
     """Nothing is said to a server that has answered and is no gateway; to one that has not answered, it is."""
-    if _is_no_gateway(sending.session):
-        return None
-    place = sending.place
+    place, session = sending.place, sending.session
+    if session is not None:
+        if _is_no_gateway(session):
+            return None
+        if session.done():
+            place.program.answered.add(sending.root)
     call = place.program.dag.begin(place.strand)
     for name, value in headers_of(place.program, call).items():  # `update` costs four times as much
         sending.headers[name] = value

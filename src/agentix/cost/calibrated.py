@@ -98,9 +98,13 @@ def load_card(path: Path | str) -> CalibratedCard:
     """Read a card. Raises ConfigError, which names the file, for one that cannot be read or is none."""
     path = Path(path)
     try:
-        return CalibratedCard.from_mapping(json.loads(path.read_text(encoding="utf-8")))
+        raw = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise ConfigError(f"{path} is not JSON: {error}") from None
+    try:
+        return CalibratedCard.from_mapping(raw)
     except (ValueError, ConfigError) as error:
         raise ConfigError(f"{path}: {error}") from None
 

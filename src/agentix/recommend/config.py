@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from agentix.core.balancers import BALANCERS
+from agentix.core.balancers import BALANCERS, make_balancer
 from agentix.core.config import SchedulerConfig
 from agentix.core.errors import ConfigError
-from agentix.core.policies import POLICIES, make_policy
+from agentix.core.policies import POLICIES, make_policy, refuse_clairvoyant
 from agentix.cost import CalibratedCard
 from agentix.engine.settings import PluginSettings
 from agentix.sim.config import EngineConfig, engine_like
@@ -56,8 +56,14 @@ class RecommendConfig:
     def __post_init__(self) -> None:
         if self.num_repeats < 2:
             raise ConfigError(f"there must be at least 2 repeats, not {self.num_repeats}: one tells nothing of chance")
+        if self.balancers and self.now.num_engines == 1:
+            raise ConfigError(f"balancers to try ({', '.join(self.balancers)}) need 2 engines or more: one takes every call")
         if not self.trace.is_file():
             raise ConfigError(f"no such trace file: {self.trace}")
+        for name in (self.now.policy, *self.policies):
+            refuse_clairvoyant(make_policy(SchedulerConfig(policy=name)))
+        for name in self.balancers:
+            make_balancer(name)
         self.simulation()
 
     def simulation(self) -> SimulationConfig:

@@ -53,7 +53,8 @@ def _source(label: str | None, path: Path) -> Source:
         if schema == SIMULATION:
             return read_simulation(document, name=path.name, label=label)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise ReportError(f"{path}: not a whole result of schema {schema!r}: {error!r}") from error
+        why = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        raise ReportError(f"{path}: not a whole result of schema {schema!r}: {why}") from error
     raise ReportError(f"{path}: not a result of {BENCH}, {AB} or {SIMULATION}: its schema is {schema!r}")
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import gc
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -243,6 +245,34 @@ async def test_a_task_in_a_context_of_its_own_forks_and_the_context_comes_back_a
     assert calls.parents == {
         "first": set(), "a1": {"first"}, "b1": {"first"}, "a2": {"a1"}, "b2": {"b1"}, "again": {"a2", "b2"}, "last": {"again"}
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("in_its_own_context", [False, True])
+async def test_a_task_and_what_it_returned_go_with_their_last_owner(calls: Calls, in_its_own_context: bool) -> None:
+    """The graph would else keep each call's answer until the garbage collector comes."""
+
+    class Answer:
+        pass
+
+    async def ask() -> Answer:
+        calls.call("a")
+        return Answer()
+
+    gc.disable()
+    try:
+        async with agentix.program("p"):
+            own: dict[str, Any] = {"context": contextvars.copy_context()} if in_its_own_context else {}
+            task = asyncio.get_running_loop().create_task(ask(), **own)
+            answer = weakref.ref(await task)
+            assert answer() is not None
+            del task
+            own.clear()
+            await asyncio.sleep(0)  # what the event loop has held of it is gone
+            assert answer() is None
+            calls.call("last")
+    finally:
+        gc.enable()
+    assert calls.parents == {"a": set(), "last": {"a"}}
 
 
 async def test_a_context_in_which_somebody_runs_is_left_to_them(calls: Calls) -> None:

@@ -41,3 +41,19 @@ def test_a_fork_that_ends_before_its_own_forks_have_called_neither_loses_them_no
     dag.finish(late, dag.begin(late))  # its first call, after the one between has joined
     early.is_over = late.is_over = lambda: True
     assert dag.begin(dag.first).parents == ("2", "4")
+
+
+def test_what_any_of_those_who_are_over_has_come_after_is_replaced_and_what_each_ended_with_is_gained_once() -> None:
+    """Two began with a and b: one comes after a alone, one fails. A third began later, and came after c."""
+    dag = Dag()
+    first = dag.first
+    first.frontier = ("a", "b")
+    beside, failed = dag.fork(first), dag.fork(first)
+    first.frontier = ("a", "b", "c")
+    later = dag.fork(first)
+    for strand in (beside, failed, later):
+        dag.begin(strand)
+    beside.frontier, failed.frontier, later.frontier = ("b", "x"), ("a", "b"), ("a", "b", "y", "x")
+    for strand in (beside, failed, later):
+        strand.is_over = lambda: True
+    assert dag.begin(first).parents == ("b", "x", "y")

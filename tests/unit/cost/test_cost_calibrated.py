@@ -87,6 +87,6 @@ def test_a_missing_field_is_named(name: str) -> None:
 
 def test_what_is_no_card_is_refused(tmp_path: Path) -> None:
     (tmp_path / "card.json").write_text("{")
-    for name in ("card.json", "nowhere.json"):
-        with pytest.raises(ConfigError, match=name):
+    for name, problem in (("card.json", "card.json is not JSON"), ("nowhere.json", "nowhere.json: cannot be read")):
+        with pytest.raises(ConfigError, match=problem):
             load_card(tmp_path / name)

@@ -134,6 +134,16 @@ def test_what_cannot_be_asked_is_refused(trace: Path, tmp_path: Path) -> None:
         config(tmp_path / "gone.jsonl")
     with pytest.raises(ConfigError, match="unknown policy 'best'"):
         config(trace, replace(FCFS, policy="best"))
+    with pytest.raises(ConfigError, match="unknown policy 'best'"):
+        config(trace, policies=("plas", "best"))
+    with pytest.raises(ConfigError, match="unknown balancer 'nearest'"):
+        config(trace, replace(FCFS, num_engines=2), balancers=("nearest",))
+    with pytest.raises(
+        ConfigError, match="policy SRPT needs knowledge of the future"
+    ):  # no engine could follow what is proposed
+        config(trace, policies=("srpt",))
+    with pytest.raises(ConfigError, match=r"balancers to try \(round_robin\) need 2 engines or more"):
+        config(trace, balancers=("round_robin",))
     with pytest.raises(ConfigError, match="at least 2 repeats, not 1"):
         RecommendConfig(trace=trace, now=FCFS, num_repeats=1)
     save_programs(tmp_path / "timeless.jsonl", [replace(program, arrival_s=None) for program in programs(2)])

@@ -98,7 +98,7 @@ def test_points_are_in_order_of_their_rates_and_those_without_come_last(tmp_path
         ("[1]", "a JSON object is expected"),
         ("{", "is not JSON"),
         ('{"schema": "other/1"}', "its schema is 'other/1'"),
-        ('{"schema": "agentix-bench/1"}', "not a whole result of schema 'agentix-bench/1'"),
+        ('{"schema": "agentix-bench/1"}', "not a whole result of schema 'agentix-bench/1': 'rate_per_s' is missing"),
         ('{"schema": "agentix-simulate/1", "config": {}}', "not a whole result"),
         ('{"schema": "agentix-ab/1", "config": 1}', "not a whole result"),
     ],
