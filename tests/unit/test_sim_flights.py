@@ -8,7 +8,7 @@ import pytest
 
 from agentix.core.events import StepCompleted
 from agentix.sim.events import EngineFails
-from agentix.sim.flight import Flight
+from agentix.sim.flight import Flight, Work
 from agentix.workload import Call, Program
 from small_simulation import Played, one_call
 
@@ -21,7 +21,7 @@ EITHER_WAY = pytest.mark.parametrize("max_bulk_steps", [1, 1024])
 )
 def test_a_flight_is_cut_after_the_step_that_runs(now: float, num_begun: int, ends_now: bool) -> None:
     """Steps end at 1 s, 2 s and 4 s. At 2 s the second one has ended and the third one has not begun."""
-    flight = Flight(0.0, [], [1.0, 2.0, 4.0], decodes=True)
+    flight = Flight(0.0, Work(), [1.0, 2.0, 4.0])
     assert (flight.num_begun(now), flight.has_end_at(now)) == (num_begun, ends_now)
     assert flight.cut(now) == (num_begun < 3)
     assert flight.ends_s == [1.0, 2.0, 4.0][:num_begun]

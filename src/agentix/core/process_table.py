@@ -38,6 +38,10 @@ class ProcessTable:
     def __init__(self) -> None:
         self._rows: dict[str, ProgramRow] = {}
         self._calls: dict[str, CallRow] = {}
+        self.rows: Mapping[str, ProgramRow] = MappingProxyType(self._rows)
+        """All rows by program id, oldest first; read-only."""
+        self.calls: Mapping[str, CallRow] = MappingProxyType(self._calls)
+        """All active calls by call id, oldest first; read-only."""
         self._learning = Learning(self._rows)
         self._listeners: list[Callable[[ProgramRow], None]] = []
         self._watchers: dict[str, Callable[[CallRow, ProgramRow], None]] = {}  # of active calls, by call id
@@ -55,16 +59,6 @@ class ProcessTable:
             CallFinished: self._call_over,
             CallAborted: self._call_over,
         }
-
-    @property
-    def rows(self) -> Mapping[str, ProgramRow]:
-        """All rows by program id, oldest first; read-only."""
-        return MappingProxyType(self._rows)
-
-    @property
-    def calls(self) -> Mapping[str, CallRow]:
-        """All active calls by call id, oldest first; read-only."""
-        return MappingProxyType(self._calls)
 
     @property
     def histories(self) -> Histories:
@@ -123,15 +117,20 @@ class ProcessTable:
         handler(event)
 
     def _program_started(self, event: ProgramStarted) -> None:
-        row = self._rows.get(event.program_id)
+        self._open(event.program_id, event.program_class, event.now, event.total_work_s)
+
+    def _open(self, program_id: str, program_class: str, started_s: float, total_work_s: float | None = None) -> ProgramRow:
+        """The program's row, a new one if it has none; it is live from now on, and of the class if it has no better one."""
+        row = self._rows.get(program_id)
         if row is None:
-            row = ProgramRow(program_id=event.program_id, started_s=event.now, total_work_s=event.total_work_s)
-            self._rows[event.program_id] = row
-            self._learning.classify(row, event.program_class)
+            row = ProgramRow(program_id=program_id, started_s=started_s, total_work_s=total_work_s)
+            self._rows[program_id] = row
+            self._learning.classify(row, program_class)
         else:
             row.ended = False
-            if event.program_class and not is_named(row.program_class):
-                self._learning.classify(row, event.program_class)
+            if program_class and not is_named(row.program_class):
+                self._learning.classify(row, program_class)
+        return row
 
     def _program_ended(self, event: ProgramEnded) -> None:
         row = self.row(event.program_id)
@@ -145,10 +144,9 @@ class ProcessTable:
 
     def _served_elsewhere(self, event: ServedElsewhere) -> None:
         check_elsewhere(event)
-        if event.program_id not in self._rows:
-            started_s = event.now if event.started_s is None else event.started_s
-            self._program_started(ProgramStarted(now=started_s, program_id=event.program_id))
-        row = self._rows[event.program_id]
+        row = self._rows.get(event.program_id)
+        if row is None:
+            row = self._open(event.program_id, "", event.now if event.started_s is None else event.started_s)
         row.add_elsewhere(event)
         self._learning.classify(row, event.program_class or row.program_class)
         self._tell(row)
@@ -158,9 +156,7 @@ class ProcessTable:
             raise InvalidTransition(f"call {event.call_id!r} arrived twice: {self._calls[event.call_id]}")
         if event.pin and not event.engine_id:
             raise InvalidTransition(f"a pin to no engine: {event}")
-        opened = ProgramStarted(now=event.now, program_id=event.program_id, program_class=event.program_class or "")
-        self._program_started(opened)
-        row = self._rows[event.program_id]
+        row = self._open(event.program_id, event.program_class or "", event.now)
         attained = event.attained
         elsewhere_s = row.catch_up(attained) if attained is not None else 0.0
         if attained is not None and attained.program_class is not None:

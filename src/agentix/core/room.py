@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Sequence, Set
 from typing import Protocol
 
@@ -40,6 +39,7 @@ class Room:
     `is_short` says whether the free blocks were ever too few; `has_refused` whether a call without blocks was left out since
     it is not worth those of others (`Scheduler.is_worth`), where `block_cost_s` is the time to compute again what a block
     holds. What the prefix cache may give back is not taken off: while blocks are short others take it first.
+    `num_reserved_blocks` are free and not to be given away.
     """
 
     def __init__(
@@ -51,6 +51,7 @@ class Room:
         staying: Set[str],
         holders: Collection[str],
         block_cost_s: float = 0.0,
+        num_reserved_blocks: int = 0,
     ) -> None:
         self.victims: list[str] = []
         self.is_short = self.has_refused = False
@@ -59,10 +60,10 @@ class Room:
         self._core = core
         self._staying = staying
         self._num_slots = num_slots - len(staying)
-        self._num_free = blocks.num_free_blocks
+        self._num_free = blocks.num_free_blocks - num_reserved_blocks
         self._holders = holders
         self._by_place: list[str] | None = None  # the holders in order, once that is needed
-        self._gone: Counter[int] = Counter()  # holders that each block loses with the victims
+        self._gone: dict[int, int] = {}  # holders that each block loses with the victims
 
     def take(self, call: CallRow) -> bool:
         """Reserve a slot and the blocks for the call's next step; False if it does not fit."""
@@ -94,8 +95,8 @@ class Room:
         while num_free < needed and left and self._core.key(holders[left - 1]) > place:
             left -= 1
             for block in self._blocks.blocks_of(holders[left]):
-                gone[block] += 1
-                num_free += gone[block] == self._blocks.num_holders(block)
+                gone[block] = num_gone = gone.get(block, 0) + 1
+                num_free += num_gone == self._blocks.num_holders(block)
         if num_free < needed:
             return False
         cost_s = (num_free - self._num_free) * self._block_cost_s

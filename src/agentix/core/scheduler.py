@@ -112,24 +112,23 @@ class Scheduler:
             placed.append(self._enter(call, row, top_level(call), event.now, "starving"))
         return placed
 
-    def choose(self, now: float, budget: BatchBudget) -> Batch:
+    def choose(self, now: float | None, budget: BatchBudget) -> Batch:
         """The batch that should run from `now` on, with what has to change for it: see `select`."""
         run = self.select(now, budget)
         chosen = set(run)
         return Batch(
             run=tuple(run),
-            admit=tuple(c for c in run if c not in self._running),
+            admit=tuple([c for c in run if c not in self._running]),
             preempt=tuple(sorted(self._running - chosen, key=self.key)),
         )
 
-    def select(self, now: float, budget: BatchBudget) -> list[str]:
+    def select(self, now: float | None, budget: BatchBudget) -> list[str]:
         """The calls that should run from `now` on: calls in order until the first that does not fit.
 
-        Waiting calls of programs that are held back are passed over. O(batch · log batch), however many calls wait, unless
-        the policy reranks or holds programs.
+        Waiting calls of programs that are held back are passed over. None: as of the last `rerank` and `hold_back`. O(batch ·
+        log batch), however many calls wait, unless the policy reranks or holds programs.
         """
-        self.rerank(now)
-        self.hold_back(now)
+        self._look_afresh(now)
         passing = map(self.table.calls.__getitem__, self._order.passing())
         return [call.call_id for call in takewhile(budget.take, passing)]
 
@@ -138,10 +137,13 @@ class Scheduler:
 
         None: as of the last `rerank` and `hold_back`. O(1) for each that is asked for, however many run or are held back.
         """
+        self._look_afresh(now)
+        return self._order.contenders()
+
+    def _look_afresh(self, now: float | None) -> None:
         if now is not None:
             self.rerank(now)
             self.hold_back(now)
-        return self._order.contenders()
 
     def running_worst_first(self) -> Iterator[str]:
         """The calls that run, the one that would give way first ahead."""
@@ -189,7 +191,10 @@ class Scheduler:
         A running call that is kept (`keeps_running`, or a policy that never preempts) stands at level -1: before every call
         that waits.
         """
-        return self._entry(call_id).key
+        try:
+            return self._entries[call_id].key
+        except KeyError:
+            raise UnknownCall(call_id) from None
 
     def level(self, call_id: str) -> int:
         """The call's level, 0 = served first."""

@@ -74,6 +74,6 @@ class Contents:
             raise ContentError(f"a segment of {num_tokens} tokens: {segment!r}")
         if num_tokens == 0:
             return base
-        parent = base.nodes[-1] if base.nodes else 0
-        node = self._nodes.setdefault((parent, base.num_tokens, segment), len(self._nodes) + 1)
-        return Context((*base.nodes, node), (*base.ends, base.num_tokens + num_tokens))
+        parent, num_before = (base.nodes[-1], base.ends[-1]) if base.nodes else (0, 0)
+        node = self._nodes.setdefault((parent, num_before, segment), len(self._nodes) + 1)
+        return Context((*base.nodes, node), (*base.ends, num_before + num_tokens))

@@ -19,7 +19,7 @@ from agentix.sim.batch import RunningBatch
 from agentix.sim.call import SimCall
 from agentix.sim.config import CapacityError, EngineConfig, EngineCounts
 from agentix.sim.content import Contents, Context
-from agentix.sim.flight import Flight, Work, following_step, survey
+from agentix.sim.flight import Flight, Work, following_step
 from agentix.sim.memory import Memory, SwapCost
 
 OnDecision = Callable[[Event, list[Placed] | list[Batch]], None]
@@ -121,12 +121,12 @@ class ModelledEngine:
         elif batch.num_vacant:
             batch.replace_finished(now)
         work = batch.fill(now)
-        while not work and self.calls:  # for want of blocks the batch has lost its last call, or nobody could enter
+        while not work.calls and self.calls:  # for want of blocks the batch has lost its last call, or nobody could enter
             batch.choose(now)
             work = batch.fill(now)
-            if not work and not self.memory.let_go_of_first():
+            if not work.calls and not self.memory.let_go_of_first():
                 break
-        if not work:
+        if not work.calls:
             return None
         self.flight = self._fly(work, now)
         return self.flight.end_s
@@ -139,9 +139,9 @@ class ModelledEngine:
 
     def cached_tokens(self, prompt: Context, now: float) -> int:
         """Tokens of a prompt that the prefix cache holds now. Steps in the air take the blocks they have begun to fill."""
-        if self.flight is not None and self.flight.decodes:
+        if self.flight is not None and not self.flight.work.chunks:
             num_begun = self.flight.num_begun(now)
-            for call, _ in self.flight.work:
+            for call in self.flight.work.calls:
                 self.memory.catch_up(call, call.num_computed + num_begun)
         return self.memory.cache.hit_tokens(prompt)
 
@@ -155,45 +155,35 @@ class ModelledEngine:
         flight, self.flight = self.flight, None
         if flight is None:
             return []
-        num_steps = len(flight.ends_s)
+        work, num_steps = flight.work, len(flight.ends_s)
         duration_s = now - flight.began_s - self._note_choices(num_steps)
-        self._apply(StepCompleted(now=now, duration_s=duration_s, call_ids=tuple([call.call_id for call, _ in flight.work])))
+        self._apply(StepCompleted(now=now, duration_s=duration_s, call_ids=tuple([call.call_id for call in work.calls])))
         self.counts.num_steps += num_steps
         self.counts.busy_s += duration_s
         self._window = (self._window + num_steps) % self.config.steps_per_schedule
-        advance = self._advance_answers if flight.decodes else self._advance
-        finished = advance(flight.work, num_steps, duration_s, now)
+        self._advance(work, num_steps, now)
+        finished = [c for c in work.calls if c.num_output >= c.num_output_wanted] if num_steps >= work.until_finish else []
         for call in finished:
             self._finish(call, now)
         return finished
 
-    def _advance(self, work: Work, num_steps: int, duration_s: float, now: float) -> list[SimCall]:
-        """One step is done; returns the calls it completed."""
-        for call, num_tokens in work:
+    def _advance(self, work: Work, num_steps: int, now: float) -> None:
+        """So many steps of this work are done; more than one if all its calls decode."""
+        self.counts.computed_tokens += num_steps * len(work.decodes)
+        for call in work.decodes:
+            call.num_output += num_steps
+            call.num_computed = num_computed = call.num_computed + num_steps
+            call.has_yielded = True
+            if num_computed > call.num_room:
+                self.memory.catch_up(call, num_computed)
+        for call, num_tokens in work.chunks:
             before = call.num_computed
-            call.service_s += duration_s
             call.advance(num_tokens)
             self.counts.computed_tokens += num_tokens
             if before < call.prompt_tokens:
                 self.memory.note_computed(call)
             if call.first_token_s is None and call.num_output:
                 call.first_token_s = now
-        return [call for call, _ in work if call.num_output >= call.num_output_wanted]
-
-    def _advance_answers(self, work: Work, num_steps: int, duration_s: float, now: float) -> list[SimCall]:
-        """Steps that computed one token of every answer are done; returns the calls they completed."""
-        finished = []
-        self.counts.computed_tokens += num_steps * len(work)
-        for call, _ in work:
-            call.service_s += duration_s
-            call.num_output += num_steps
-            call.num_computed += num_steps
-            self.memory.catch_up(call, call.num_computed)
-            if call.num_output >= call.num_output_wanted:
-                finished.append(call)
-            else:
-                call.has_yielded = True
-        return finished
 
     def fail(self) -> list[SimCall]:
         """The engine is gone; returns the calls it had. They stand in its queue until the shell moves or aborts them."""
@@ -209,6 +199,7 @@ class ModelledEngine:
     def _finish(self, call: SimCall, now: float) -> None:
         del self.calls[call.call_id]
         self._batch.finish(call.call_id)
+        call.service_s = self._table.call(call.call_id).service_s
         self._call_s = call.service_s if self._call_s is None else self._call_s + _RECENT * (call.service_s - self._call_s)
         row = self._table.row(call.program_id)
         self._apply(CallFinished(now=now, call_id=call.call_id, output_tokens=call.num_output))
@@ -217,8 +208,8 @@ class ModelledEngine:
 
     def _fly(self, work: Work, now: float) -> Flight:
         """The flight that begins with this work: as many steps as are sure to be alike."""
-        step, until_finish = survey(work)
-        num_steps = self._num_steps(work, until_finish)
+        step = work.step
+        num_steps = self._num_steps(work)
         steady_until_s = self._steady_until_s(now) if num_steps > 1 else now
         began_s = end_s = now + self.memory.transfer_s
         self.memory.transfer_s = 0.0
@@ -232,15 +223,15 @@ class ModelledEngine:
             ends_s.append(end_s)
             if end_s >= steady_until_s:
                 break
-        return Flight(began_s, work, ends_s, decodes=not step.prefill_tokens)
+        return Flight(began_s, work, ends_s)
 
-    def _num_steps(self, work: Work, until_finish: int) -> int:
+    def _num_steps(self, work: Work) -> int:
         """How many steps are sure to be alike, as far as the calls, their blocks and the choice of the batch go."""
-        if until_finish == 1 or len(work) < len(self._batch.calls):
+        if work.chunks or work.until_finish == 1 or len(work.calls) < len(self._batch.calls):
             return 1
         # A call needs at most ceil((k - 1) / block size) more blocks for k steps.
-        until_short = 1 + self.memory.cache.num_free_blocks // len(work) * self.config.block_size
-        num_steps = min(until_finish, until_short, self.config.max_bulk_steps)
+        until_short = 1 + self.memory.cache.num_free_blocks // len(work.calls) * self.config.block_size
+        num_steps = min(work.until_finish, until_short, self.config.max_bulk_steps)
         return num_steps if self._batch.is_settled else min(num_steps, self.config.steps_per_schedule - self._window)
 
     def _note_choices(self, num_steps: int) -> float:

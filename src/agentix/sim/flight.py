@@ -3,27 +3,50 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from agentix.cost.step import Step, causal_pairs
 from agentix.sim.call import SimCall
 
-Work = list[tuple[SimCall, int]]
+
+@dataclass(slots=True)
+class Work:
+    """What a step computes. `calls` are all that are in it, best first; each is also in one of the next two.
+
+    decodes                calls that compute the latest token of their answers, and nothing else
+    chunks                 the others, with so many tokens of each
+    decode_context_tokens  known tokens of those that decode
+    until_finish           so many steps in a row are at least needed until a call of it finishes
+    """
+
+    calls: list[SimCall] = field(default_factory=list)
+    decodes: list[SimCall] = field(default_factory=list)
+    chunks: list[tuple[SimCall, int]] = field(default_factory=list)
+    decode_context_tokens: int = 0
+    until_finish: int = 1 << 30
+
+    @property
+    def step(self) -> Step:
+        """The step in the numbers that its duration depends on."""
+        return Step(
+            prefill_tokens=sum(num_tokens for _, num_tokens in self.chunks),
+            prefill_pairs=sum(causal_pairs(num_tokens, call.num_computed) for call, num_tokens in self.chunks),
+            num_decodes=len(self.decodes),
+            decode_context_tokens=self.decode_context_tokens,
+        )
 
 
 @dataclass(slots=True)
 class Flight:
-    """One step, or several in a row that each compute one token of the same calls.
+    """One step, or several in a row that each compute one token of the same calls, all of which decode.
 
-    `work` is the tokens that a step computes of each call, `ends_s` when each of the steps ends, `decodes` whether every
-    call computes the latest token of its answer, which several steps always do. A flight of several can be
-    cut short at the end of a step, which makes it the same as steps played one by one.
+    `work` is that of each step, `ends_s` when each of them ends. A flight of several can be cut short at the end of a
+    step, which makes it the same as steps played one by one.
     """
 
     began_s: float
     work: Work
     ends_s: list[float]
-    decodes: bool
 
     @property
     def end_s(self) -> float:
@@ -46,32 +69,6 @@ class Flight:
             return False
         del self.ends_s[num_begun:]
         return True
-
-
-def survey(work: Work) -> tuple[Step, int]:
-    """The step in the numbers that its duration depends on, and how many steps in a row no call of it finishes before.
-
-    The second is 1 if a call of it does not decode: after that step something else is to be computed.
-    """
-    prefill_tokens = prefill_pairs = num_decodes = decode_context_tokens = 0
-    until_finish = 1 << 30
-    for call, num_tokens in work:
-        num_output = call.num_output
-        num_known = call.prompt_tokens + num_output
-        if num_output and call.num_computed == num_known - 1:
-            num_decodes += 1
-            decode_context_tokens += num_known
-            until_finish = min(until_finish, call.num_output_wanted - num_output)
-        else:
-            prefill_tokens += num_tokens
-            prefill_pairs += causal_pairs(num_tokens, call.num_computed)
-    step = Step(
-        prefill_tokens=prefill_tokens,
-        prefill_pairs=prefill_pairs,
-        num_decodes=num_decodes,
-        decode_context_tokens=decode_context_tokens,
-    )
-    return step, 1 if prefill_tokens else until_finish
 
 
 def following_step(step: Step, num_steps: int) -> Step:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from itertools import groupby, repeat
+from collections.abc import Iterable, Sequence
+from itertools import groupby
 
 from agentix.sim.content import Context
 
@@ -37,13 +36,14 @@ class PrefixIndex:
 
     def add(self, blocks: Sequence[int], context: Context, block_size: int, first: int) -> None:
         """Let `blocks` be found as the full blocks of the context from number `first` on, as many as they are."""
-        begin = 0
+        begin, nodes = 0, self._nodes
         for node, places in context.block_spans(block_size, first):
             part = blocks[begin : begin + len(places)]
             if not part:
                 break
             begin += len(part)
-            for_all(self._nodes.__setitem__, part, repeat(node))
+            for block in part:
+                nodes[block] = node
             there = self._blocks.setdefault(node, [])
             if len(there) <= places.start:
                 there += [_NONE] * (places.start - len(there))
@@ -68,8 +68,16 @@ class PrefixIndex:
             if node != _NONE:
                 self._forget_of(node, list(group))
 
+    def forget_one(self, block: int) -> None:
+        """The same for one."""
+        node = self._nodes[block]
+        if node != _NONE:
+            self._forget_of(node, [block])
+
     def _forget_of(self, node: int, blocks: list[int]) -> None:
-        for_all(self._nodes.__setitem__, blocks, repeat(_NONE))
+        nodes = self._nodes
+        for block in blocks:
+            nodes[block] = _NONE
         there = self._blocks[node]
         if not self._doubles and there[-len(blocks) :] == blocks[::-1]:  # the last ones, as they became free
             del there[-len(blocks) :]
@@ -106,8 +114,3 @@ class PrefixIndex:
             (all(bs and bs[-1] != _NONE for bs in self._blocks.values()), "a node with places that nobody holds"),
         ]
         return [message for holds, message in checks if not holds]
-
-
-def for_all(function: Callable[..., object], *arguments: Iterable[object]) -> None:
-    """Call the function for the sake of its effect, at the speed of `map`."""
-    deque(map(function, *arguments), maxlen=0)
