@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from anyio import CancelScope
 from starlette.requests import Request
 
 from agentix.core import ProcessTable
 from agentix.core.events import CallAborted, CallArrived, CallFinished, ProgramEnded
 from agentix.gateway.accounting import Account
 from agentix.gateway.apis import Dialect
+from agentix.gateway.cancel_scope import CancelScope
 from agentix.gateway.exchange import Call
 from agentix.gateway.identity import Identity, make_trail, read_prompt
 from agentix.gateway.observer import Observer

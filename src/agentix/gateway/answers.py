@@ -30,9 +30,10 @@ class Answers:
     async def pass_on(self, call: Call, answer: Answer, client: Downstream) -> None:
         """Relay status, headers and body, and keep what the engine says the call cost and what it answered."""
         engine_id = self._x.admission.places[call.key].engine_id
-        headers = client_headers(answer.headers.raw, call.identity, call.call_id, engine_id) + queue_headers(self._x, call)
-        if not answer.headers.get("content-type", "").startswith("text/event-stream"):
-            data = b"".join([chunk async for chunk in chunks(answer)])
+        headers = client_headers(answer.raw_headers, call.identity, call.call_id, engine_id) + queue_headers(self._x, call)
+        if answer.rest is None:
+            data = answer.first
+            answer.visit.succeeded()
             if answer.status_code < 400:
                 said = parse_json(data)
                 self._books.settle(call, Outcome.FINISHED, "", read_account(said))

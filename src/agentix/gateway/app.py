@@ -27,7 +27,7 @@ from agentix.gateway.concurrency import LoadWatch
 from agentix.gateway.config import GatewayConfig
 from agentix.gateway.decision_log import DecisionLog, LoggedTable
 from agentix.gateway.engine_admin import EngineAdmin, describe_engine
-from agentix.gateway.engine_client import make_client
+from agentix.gateway.engine_client import make_client, make_transport
 from agentix.gateway.engines import EnginePool
 from agentix.gateway.errors import HTTPError, wants_anthropic
 from agentix.gateway.exchange import Exchange
@@ -62,7 +62,8 @@ def create_app(config: GatewayConfig, *, observers: Iterable[Observer] = (), com
     Raises ConfigError for an unknown balancer and for a decision log that cannot be written. Everything it holds lives in
     `app.state`: table, pool, admission, and `adopt_tenants`, which gives it other tenants while it runs.
     """
-    client = make_client()
+    transport = make_transport()
+    client = make_client(transport)
     pool = EnginePool(config.engines, client, config.health_period_s)
     balancer = make_balancer(config.balancer)
     decisions = DecisionLog(config.decision_log, config) if config.decision_log is not None else None
@@ -90,6 +91,7 @@ def create_app(config: GatewayConfig, *, observers: Iterable[Observer] = (), com
     exchange = Exchange(
         table=table,
         pool=pool,
+        transport=transport,
         models=Models(pool),
         balancer=balancer,
         sessions=Sessions(),
@@ -104,7 +106,7 @@ def create_app(config: GatewayConfig, *, observers: Iterable[Observer] = (), com
         weighing=weighing,
         observer=observer,
     )
-    forward = Forward(pool, exchange.models, exchange.sessions, max_body_bytes=config.max_body_bytes)
+    forward = Forward(pool, transport, exchange.models, exchange.sessions, max_body_bytes=config.max_body_bytes)
     programs = Programs(exchange)
     changes = Changes(table, programs.describe, paused=admission.paused, standing=standing_of(admission))
     exposition = Exposition(metrics, table, pool, admission)

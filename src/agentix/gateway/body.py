@@ -6,8 +6,10 @@ import asyncio
 import json
 from typing import Any
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import Receive
 
+from agentix.gateway.cancel_scope import CancelScope
 from agentix.gateway.errors import HTTPError
 
 BODY_TIMEOUT_S = 60.0
@@ -19,17 +21,35 @@ def is_json(request: Request) -> bool:
 
 
 async def read_bytes(request: Request, max_bytes: int) -> bytes:
-    """The body. Raises HTTPError 413 as soon as more than `max_bytes` have come, 408 if it takes BODY_TIMEOUT_S."""
-    data = bytearray()
-    try:
-        async with asyncio.timeout(BODY_TIMEOUT_S):
-            async for chunk in request.stream():
-                data += chunk
-                if len(data) > max_bytes:
-                    raise HTTPError(413, f"the request body is larger than {max_bytes} bytes")
-    except TimeoutError:
-        raise HTTPError(408, f"the request body did not arrive within {BODY_TIMEOUT_S:g} seconds") from None
-    return bytes(data)
+    """The body. Raises HTTPError 413 as soon as more than `max_bytes` have come, 408 if it takes BODY_TIMEOUT_S.
+
+    Raises ClientDisconnect if the client leaves before its end.
+    """
+    data = b""
+    with CancelScope() as reading:
+        timer = asyncio.get_running_loop().call_later(BODY_TIMEOUT_S, reading.cancel)
+        try:
+            data = await _read_all(request.receive, max_bytes)
+        finally:
+            timer.cancel()
+    if reading.cancelled_caught:
+        raise HTTPError(408, f"the request body did not arrive within {BODY_TIMEOUT_S:g} seconds")
+    return data
+
+
+async def _read_all(receive: Receive, max_bytes: int) -> bytes:
+    pieces: list[bytes] = []
+    num_left, more = max_bytes, True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        pieces.append(message.get("body", b""))
+        num_left -= len(pieces[-1])
+        if num_left < 0:
+            raise HTTPError(413, f"the request body is larger than {max_bytes} bytes")
+        more = message.get("more_body", False)
+    return b"".join(pieces)
 
 
 async def read_object(request: Request, max_bytes: int, *, default: bytes = b"") -> dict[str, Any]:

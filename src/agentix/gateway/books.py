@@ -69,10 +69,8 @@ class Books:
         place = self._x.admission.places[call.key]
         call.engine_id, call.sent_s, call.level = place.engine_id, place.sent_s, place.level
         self._x.observer.over(call, now)
-        event: CallFinished | CallAborted = CallAborted(
-            now=now, call_id=call.key, reason=call.reason, service_s=service_s, waiting_s=waiting_s
-        )
         finished = call.outcome is Outcome.FINISHED
+        event: CallFinished | CallAborted
         if finished:
             event = CallFinished(
                 now=now,
@@ -81,6 +79,8 @@ class Books:
                 waiting_s=waiting_s,
                 output_tokens=account.output_tokens,
             )
+        else:
+            event = CallAborted(now=now, call_id=call.key, reason=call.reason, service_s=service_s, waiting_s=waiting_s)
         was_sent = place.sent_s is not None
         self._x.admission.over(event, num_tokens=tokens_used(call, place.tokens, in_engine_s if was_sent else None))
         if identity.final and finished:

@@ -210,7 +210,8 @@ class Budgets:
 
     def hold_until(self, tenant: str, program_id: str, now: float) -> float:
         """The moment before which no call of this program may be sent; `now`: at once, infinity: when one under way is over."""
-        return max((a.ready_at(now) for a in self._of(tenant, program_id)), default=now)
+        accounts = self._of(tenant, program_id)
+        return max(a.ready_at(now) for a in accounts) if accounts else now
 
     def arrived(self, key: str, tenant: str, program_id: str, tokens: int, now: float, *, num_calls: int = 1) -> None:
         """A call waits to be sent. `key`: its id in the table, `tokens`: its prompt's, estimated."""
@@ -256,7 +257,7 @@ class Budgets:
 
     def _of(self, tenant: str, program_id: str) -> tuple[_Account, ...]:
         found = (self._accounts.get(tenant), self._programs.get(program_id))
-        return tuple(a for a in found if a is not None)
+        return () if found == (None, None) else tuple(a for a in found if a is not None)
 
     def _forget_fresh(self, now: float) -> None:
         if len(self._programs) >= self._max_programs:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
 
-import anyio
 import httpx2
 
 from agentix.gateway.accounting import parse_json
+from agentix.gateway.engine_transport import EngineAnswer, RawHeaders
 from agentix.gateway.engines import EnginePool
 from agentix.gateway.errors import HTTPError
 from agentix.gateway.events import is_engines_fault, told_error
@@ -37,32 +38,39 @@ class EngineBusy(HTTPError):
 
 @dataclass(slots=True, kw_only=True)
 class Answer:
-    """An answer whose beginning is there.
+    """An answer whose beginning is there; its visit lasts as long as the block that it is used in.
 
     `first`: the first piece of a stream of events, else the whole body; `rest`: what follows.
     `failed`: the engine has made an error of its own of the call (not: has refused it).
     """
 
     status_code: int
-    headers: httpx2.Headers
+    headers: Mapping[str, str]
+    raw_headers: RawHeaders
     visit: Visit
     first: bytes = b""
     rest: AsyncIterator[bytes] | None = field(default=None)
     failed: bool = False
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self.visit.leave()
+
 
 async def send(
     pool: EnginePool,
     engine_ids: Iterable[str],
-    make_request: Callable[[str], httpx2.Request],
-    stack: AsyncExitStack,
+    open_call: Callable[[str], Awaitable[EngineAnswer]],
     *,
     program_id: str = "",
     repeatable: bool = True,
     bound: bool = False,
 ) -> Answer:
-    """The answer of the first engine that begins one; it stays open as long as `stack`.
+    """The answer of the first engine that begins one; to be used in a block (`with`).
 
+    `open_call` makes the request to an engine by its id; it is sent when that is awaited.
     An engine that cannot be reached, or takes no calls any more, is skipped; `bound`: not the latter, because no other engine
     has what is asked for. One that breaks off or fails before any of its answer is there is left for the next, so that the
     call may be computed twice, but is never answered twice; `repeatable` False: not even that. The last engine's own error
@@ -73,11 +81,10 @@ async def send(
     rest = (s for s in map(pool.states.get, engine_ids) if s is not None and (bound or s.takes_calls))
     state = next(rest, None)
     while state is not None and len(lost) < (MAX_LOST if repeatable else 1):
-        request = make_request(state.target.engine_id)
-        async with AsyncExitStack() as attempt:
-            visit = attempt.enter_context(Visit(pool, state, program_id))
+        opening = open_call(state.target.engine_id)
+        with Visit(pool, state, program_id) as visit:
             try:
-                answer = await _begin(pool.client, request, visit, attempt)
+                answer = await _begin(opening, visit)
             except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
                 visit.failed()
                 pool.report_unreachable(state.target.engine_id, error)
@@ -91,7 +98,7 @@ async def send(
             _heed_limits(answer)
             another = next(rest, None) if answer.failed and repeatable and len(lost) + 1 < MAX_LOST else None
             if another is None:
-                await stack.enter_async_context(attempt.pop_all())
+                visit.keep()
                 return answer
             lost.append(EngineLost(f"engine {state.target.engine_id} failed the call (status {answer.status_code})"))
             state = another
@@ -114,19 +121,18 @@ async def chunks(answer: Answer) -> AsyncIterator[bytes]:
     answer.visit.succeeded()
 
 
-async def _begin(client: httpx2.AsyncClient, request: httpx2.Request, visit: Visit, attempt: AsyncExitStack) -> Answer:
+async def _begin(opening: Awaitable[EngineAnswer], visit: Visit) -> Answer:
     """Send the call and wait for the first piece of its answer. Raises EngineLost, or httpx's errors of unreachable engines."""
     answer = None
     try:
         with visit.scope:
-            visit.response = response = await client.send(request, stream=True)
-            attempt.push_async_callback(_close_response, response)
-            answer = Answer(status_code=response.status_code, headers=response.headers, visit=visit)
-            pieces = response.aiter_raw()
-            if response.headers.get("content-type", "").startswith("text/event-stream"):
+            visit.answer = said = await opening
+            answer = Answer(status_code=said.status_code, headers=said.headers, raw_headers=said.raw_headers, visit=visit)
+            if said.headers.get("content-type", "").startswith("text/event-stream"):
+                pieces = aiter(said)
                 answer.first, answer.rest = await anext(pieces, b""), pieces
             else:
-                answer.first = b"".join([piece async for piece in pieces])
+                answer.first = await said.read()
     except (httpx2.ConnectError, httpx2.ConnectTimeout):
         raise
     except httpx2.HTTPError as error:
@@ -170,11 +176,3 @@ def _lost(visit: Visit, when: str, error: Exception | None) -> EngineLost:
     if visit.is_cut:
         return EngineLost(f"engine {engine_id} was removed")
     return EngineLost(f"engine {engine_id} broke off {when} ({type(error).__name__})")
-
-
-async def _close_response(response: httpx2.Response) -> None:
-    """Close even while cancelled: closing the connection is what cancels the call in the engine. Nothing to do at the end."""
-    if response.is_closed:
-        return
-    with anyio.CancelScope(shield=True):
-        await response.aclose()

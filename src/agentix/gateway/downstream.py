@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import anyio
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from agentix.gateway.accounting import parse_json
 from agentix.gateway.apis import Api
+from agentix.gateway.cancel_scope import CancelScope
 from agentix.gateway.errors import HTTPError
 
 _ILLEGAL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")  # in the value of a header (RFC 9110, section 5.5)
@@ -29,11 +29,11 @@ class Downstream:
         self._send = send
         self._started = False
 
-    async def cancel_when_gone(self, cancel_scope: anyio.CancelScope) -> None:
+    async def cancel_when_gone(self, work: CancelScope) -> None:
         """Wait for the client to disconnect, then cancel everything that is done for it."""
         while (await self._receive())["type"] != "http.disconnect":
             pass
-        cancel_scope.cancel()
+        work.cancel()
 
     async def respond(self, response: Response) -> None:
         """Send a complete answer."""

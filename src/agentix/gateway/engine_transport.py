@@ -1,14 +1,14 @@
-"""How requests travel to engines: aiohttp's connections and its parser in C, below httpx's client.
+"""How requests travel to engines: aiohttp's connections and its parser in C, for calls as they are, for questions below httpx.
 
 httpx's own transport looks at every open connection with each request, several times, and asks the kernel about idle ones:
-with some hundred calls in flight that alone takes longer than all else that the gateway does for a call.
+with some hundred calls in flight that alone takes longer than all else that the gateway does for a call. Its requests and
+answers read URLs and headers anew that the gateway has read already, so calls do without them.
 """
 
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any
@@ -22,54 +22,100 @@ _MAX_HEADER_BYTES = 2**16
 _READ_BYTES = 2**16  # how much of an answer is held for a client that reads more slowly than the engine writes: twice that
 
 SocketOption = tuple[int, int, int]
+RawHeaders = Sequence[tuple[bytes, bytes]]
 
 _opened: ContextVar[list[socket.socket]] = ContextVar("opened")
 """Sockets that were made for the request that is being sent; none: it travels over a connection that was there before."""
 
 
+class EngineAnswer(httpx2.AsyncByteStream):
+    """An answer whose status and headers are there. Its body comes as it is read, undecoded; errors are httpx's."""
+
+    def __init__(self, answer: aiohttp.ClientResponse) -> None:
+        self.status_code = answer.status
+        self.headers: Mapping[str, str] = answer.headers
+        self.raw_headers: RawHeaders = answer.raw_headers
+        self._answer = answer
+
+    async def read(self) -> bytes:
+        """The whole body."""
+        try:
+            return await self._answer.content.read()
+        except _FAULTS as error:
+            raise _as_httpx(error) from error
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        """The body in pieces."""
+        try:
+            async for piece in self._answer.content.iter_any():
+                yield piece
+        except _FAULTS as error:
+            raise _as_httpx(error) from error
+
+    def close(self) -> None:
+        """Hang up, if the end has not come: whoever reads the answer then gets an error."""
+        self._answer.close()
+
+    async def aclose(self) -> None:
+        """The same for httpx."""
+        self.close()
+
+
 class EngineTransport(httpx2.AsyncBaseTransport):
     """Connections are kept for `keepalive_s` after a call; as many may be open as there are calls.
 
-    Answers come undecoded, redirects and cookies are nobody's business. Errors are httpx's. A response that is closed before
-    its end closes its connection.
+    A call waits for its answer as long as that takes, and `connect_s` for its connection. Redirects and cookies are nobody's
+    business. An answer that is closed before its end closes its connection.
 
     An engine may close an idle connection at the very moment at which a request is sent into it. Nothing has happened to such a
     request, so it is sent again, over another one of those that are left and at last a fresh one (as nginx and Go's net/http
     do it; RFC 9110, section 9.2.2). What breaks off on a fresh connection is lost.
     """
 
-    def __init__(self, *, keepalive_s: float, socket_options: Sequence[SocketOption] = ()) -> None:
+    def __init__(self, *, keepalive_s: float, connect_s: float, socket_options: Sequence[SocketOption] = ()) -> None:
         self._keepalive_s = keepalive_s
+        self._patient = _read_timeout(connect_s, None)
         self._socket_options = tuple(socket_options)
         self._session: aiohttp.ClientSession | None = None
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send the request; gives the beginning of its answer."""
+        """Send a request of httpx's."""
+        limits = request.extensions.get("timeout", {})
+        patience = _read_timeout(limits.get("connect"), limits.get("read"))
+        url, content = URL(str(request.url), encoded=True), await request.aread()
+        answer = await self.open(request.method, url, request.headers.raw, content, patience)
+        headers = list(answer.raw_headers)
+        return httpx2.Response(answer.status_code, headers=headers, stream=answer, request=request)
+
+    async def open(
+        self, method: str, url: URL, headers: RawHeaders, content: bytes, patience: aiohttp.ClientTimeout | None = None
+    ) -> EngineAnswer:
+        """Send a request; gives the beginning of its answer. Raises httpx's errors."""
         if self._session is None:
             self._session = self._make_session()
-        with _as_httpx(request):
-            answer = await self._send(self._session, request)
-        return httpx2.Response(
-            answer.status,
-            headers=list(answer.raw_headers),
-            stream=_Body(answer, request),
-            request=request,
-            extensions={"hang_up": answer.close},  # whoever reads the answer then gets an error
-        )
+        try:
+            fields = CIMultiDict((_text(name), _text(value)) for name, value in headers)
+            return await self._send(self._session, method, url, fields, content, patience or self._patient)
+        except _FAULTS as error:
+            raise _as_httpx(error) from error
 
     @staticmethod
-    async def _send(session: aiohttp.ClientSession, request: httpx2.Request) -> aiohttp.ClientResponse:
-        headers = CIMultiDict((_text(name), _text(value)) for name, value in request.headers.raw)
-        limits = request.extensions.get("timeout", {})
-        timeout = _read_timeout(limits.get("connect"), limits.get("read"))
-        url, data = URL(str(request.url), encoded=True), await request.aread() or None
+    async def _send(
+        session: aiohttp.ClientSession,
+        method: str,
+        url: URL,
+        headers: CIMultiDict[str],
+        content: bytes,
+        patience: aiohttp.ClientTimeout,
+    ) -> EngineAnswer:
         while True:
             opened: list[socket.socket] = []
             token = _opened.set(opened)
             try:
-                return await session.request(
-                    request.method, url, headers=headers, data=data, allow_redirects=False, timeout=timeout
+                answer = await session.request(
+                    method, url, headers=headers, data=content or None, allow_redirects=False, timeout=patience
                 )
+                return EngineAnswer(answer)
             except aiohttp.ClientConnectorError:
                 raise
             except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError, aiohttp.ClientConnectionResetError):
@@ -108,69 +154,28 @@ class EngineTransport(httpx2.AsyncBaseTransport):
         return made
 
 
-class EngineClient(httpx2.AsyncClient):
-    """httpx's client, but that a request with a whole URL, raw headers and a body is made of these alone, and sent as it is.
-
-    httpx reads the URL twice, merges headers, cookies and parameters that the gateway has none of, and looks for redirects,
-    cookies and challenges that are its clients' business, for as long as a request then takes to be sent.
-    """
-
-    def __init__(self, *, transport: EngineTransport, **options: Any) -> None:
-        super().__init__(transport=transport, **options)
-        self._engines = transport
-
-    async def send(self, request: httpx2.Request, *, stream: bool = False, **options: Any) -> httpx2.Response:
-        """Send it; a stream gives the beginning of its answer."""
-        if not stream or options:
-            return await super().send(request, stream=stream, **options)
-        return await self._engines.handle_async_request(request)
-
-    def build_request(self, method: str, url: httpx2.URL | str, **options: Any) -> httpx2.Request:
-        """The request."""
-        if options.keys() != {"headers", "content"}:
-            return super().build_request(method, url, **options)
-        return httpx2.Request(method, url, extensions={"timeout": self.timeout.as_dict()}, **options)
-
-
-class _Body(httpx2.AsyncByteStream):
-    """The body of an answer as it comes."""
-
-    def __init__(self, answer: aiohttp.ClientResponse, request: httpx2.Request) -> None:
-        self._answer = answer
-        self._request = request
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        with _as_httpx(self._request):
-            async for piece in self._answer.content.iter_any():
-                yield piece
-
-    async def aclose(self) -> None:
-        """Hang up, if the end has not come."""
-        self._answer.close()
-
-
 @lru_cache(maxsize=16)
 def _read_timeout(connect_s: float | None, read_s: float | None) -> aiohttp.ClientTimeout:
     return aiohttp.ClientTimeout(total=None, sock_connect=connect_s, sock_read=read_s)
 
 
-@contextmanager
-def _as_httpx(request: httpx2.Request) -> Iterator[None]:
-    """Errors of aiohttp as those of httpx."""
-    try:
-        yield
-    except aiohttp.ClientConnectorError as error:
-        raise httpx2.ConnectError(str(error), request=request) from error
-    except aiohttp.ConnectionTimeoutError as error:
-        raise httpx2.ConnectTimeout(str(error), request=request) from error
-    except (TimeoutError, aiohttp.ServerTimeoutError) as error:
-        raise httpx2.ReadTimeout(str(error), request=request) from error
-    except (aiohttp.ClientPayloadError, aiohttp.ClientResponseError, aiohttp.ServerDisconnectedError) as error:
-        raise httpx2.RemoteProtocolError(str(error), request=request) from error
-    except (aiohttp.ClientError, OSError) as error:
-        raise httpx2.ReadError(str(error), request=request) from error
-    except ValueError as error:  # a header that HTTP cannot carry
-        raise httpx2.LocalProtocolError(str(error), request=request) from error
+# Errors of aiohttp as those of httpx; the first that fits.
+_ERRORS: tuple[tuple[tuple[type[Exception], ...], type[httpx2.TransportError]], ...] = (
+    ((aiohttp.ClientConnectorError,), httpx2.ConnectError),
+    ((aiohttp.ConnectionTimeoutError,), httpx2.ConnectTimeout),
+    ((TimeoutError, aiohttp.ServerTimeoutError), httpx2.ReadTimeout),
+    (
+        (aiohttp.ClientPayloadError, aiohttp.ClientResponseError, aiohttp.ServerDisconnectedError),
+        httpx2.RemoteProtocolError,
+    ),
+    ((aiohttp.ClientError, OSError), httpx2.ReadError),
+    ((ValueError,), httpx2.LocalProtocolError),  # a header that HTTP cannot carry
+)
+_FAULTS = (aiohttp.ClientError, OSError, ValueError)
+
+
+def _as_httpx(error: Exception) -> httpx2.TransportError:
+    return next(kind for kinds, kind in _ERRORS if isinstance(error, kinds))(str(error))
 
 
 def _text(raw: bytes) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import anyio
 from starlette.requests import Request
 
 from agentix.core.balancers import LoadBalancer
@@ -13,6 +12,8 @@ from agentix.core.process_table import ProcessTable
 from agentix.gateway.accounting import Account
 from agentix.gateway.admission import Admission
 from agentix.gateway.budgets import Budgets
+from agentix.gateway.cancel_scope import CancelScope
+from agentix.gateway.engine_transport import EngineTransport
 from agentix.gateway.engines import EnginePool
 from agentix.gateway.identity import Identity, Sessions, Trail
 from agentix.gateway.lifetimes import Lifetimes
@@ -31,9 +32,10 @@ class Call:
 
     `key` is its id in the table: a program's calls may be numbered 1, 2, 3 like another's. `outcome` holds as soon as it is
     certain; until then what would be true if it broke off now. `reason` says it to people. `noted`: what it said is
-    remembered. `closed`: it is accounted for. `scope`: its work, to be cancelled. `num_bytes`: of its body. Moments on the
-    monotonic clock. Known once it is over: `engine_id`, where it was sent last or would have been; `sent_s`, when, or None;
-    `level`, at which it stood then. `num_events`: of its stream, so far.
+    remembered. `closed`: it is accounted for. `scope`: its work, to be cancelled. `num_bytes`: of its body.
+    `wished_priority`: how many levels later its client wants it. Moments on the monotonic clock. Known once it is over:
+    `engine_id`, where it was sent last or would have been; `sent_s`, when, or None; `level`, at which it stood then.
+    `num_events`: of its stream, so far.
     """
 
     request: Request
@@ -44,15 +46,16 @@ class Call:
     call_id: str = ""
     key: str = ""
     num_bytes: int = 0
+    wished_priority: int = 0
     tokens_by_rule: int = 0
     first_token_s: float | None = None
     num_events: int = 0
-    account: Account = field(default_factory=Account)
+    account: Account = Account()  # noqa: RUF009 - frozen
     outcome: Outcome = Outcome.DISCONNECTED
     reason: str = "client disconnected"
     noted: bool = False
     closed: bool = False
-    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    scope: CancelScope = field(default_factory=CancelScope)
     tenant: str = ""
     engine_id: str = ""
     sent_s: float | None = None
@@ -73,6 +76,7 @@ class Exchange:
 
     table: ProcessTable
     pool: EnginePool
+    transport: EngineTransport
     models: Models
     balancer: LoadBalancer
     sessions: Sessions
@@ -81,7 +85,7 @@ class Exchange:
     metrics: GatewayMetrics
     max_body_bytes: int
     normalise_preambles: bool
-    scopes: dict[str, anyio.CancelScope] = field(default_factory=dict)
+    scopes: dict[str, CancelScope] = field(default_factory=dict)
     tenants: Tenants = field(default_factory=Tenants)
     budgets: Budgets = field(default_factory=Budgets)
     admission: Admission

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, suppress
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from contextlib import suppress
 
-import httpx2
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from agentix.gateway.apis import Dialect
 from agentix.gateway.body import read_bytes, read_object
 from agentix.gateway.dispatch import Answer, EngineLost, chunks, send
+from agentix.gateway.engine_transport import EngineAnswer, EngineTransport
 from agentix.gateway.engines import EnginePool
 from agentix.gateway.errors import HTTPError
 from agentix.gateway.identity import Sessions
@@ -28,8 +28,11 @@ _STORED = re.compile(r"[\w-]+(/(cancel|input_items))?", re.ASCII)
 class Forward:
     """Handlers that hand a request to one engine and its answer back. Errors are HTTPError; the app turns them into answers."""
 
-    def __init__(self, pool: EnginePool, models: Models, sessions: Sessions, *, max_body_bytes: int) -> None:
+    def __init__(
+        self, pool: EnginePool, transport: EngineTransport, models: Models, sessions: Sessions, *, max_body_bytes: int
+    ) -> None:
         self._pool = pool
+        self._transport = transport
         self._models = models
         self._sessions = sessions
         self._max_body_bytes = max_body_bytes
@@ -65,26 +68,26 @@ class Forward:
         return answer
 
     async def _pass_on(self, request: Request, engine_ids: Sequence[str], content: bytes, *, bound: bool = False) -> Response:
-        def make_request(engine_id: str) -> httpx2.Request:
+        def open_call(engine_id: str) -> Awaitable[EngineAnswer]:
             target = self._pool.states[engine_id].target
             url, headers = engine_url(target, request.scope), forwarded_headers(request.headers.raw, target)
-            return self._pool.client.build_request(request.method, url, headers=headers, content=content)
+            return self._transport.open(request.method, url, headers, content)
 
-        async with AsyncExitStack() as stack:
-            try:
-                response = await send(self._pool, engine_ids, make_request, stack, bound=bound)
-                if response.headers.get("content-type", "").startswith("text/event-stream"):
-                    answer: Response = StreamingResponse(_events(response, stack.pop_all()), response.status_code)
-                else:
+        try:
+            response = await send(self._pool, engine_ids, open_call, bound=bound)
+            if response.rest is not None:
+                answer: Response = StreamingResponse(_events(response), response.status_code)
+            else:
+                with response:
                     answer = Response(b"".join([chunk async for chunk in chunks(response)]), response.status_code)
-            except EngineLost as lost:
-                raise HTTPError(502, str(lost), "server_error") from lost
-        answer.raw_headers = [h for h in answer.raw_headers if h[0] == b"content-length"] + answer_headers(response.headers.raw)
+        except EngineLost as lost:
+            raise HTTPError(502, str(lost), "server_error") from lost
+        answer.raw_headers = [h for h in answer.raw_headers if h[0] == b"content-length"] + answer_headers(response.raw_headers)
         return answer
 
 
-async def _events(response: Answer, stack: AsyncExitStack) -> AsyncIterator[bytes]:
-    async with stack:
+async def _events(response: Answer) -> AsyncIterator[bytes]:
+    with response:
         try:
             async for chunk in chunks(response):
                 yield chunk

@@ -43,7 +43,7 @@ class Lifetimes:
         self._max_anonymous = max_anonymous
         self._max_idle = max_idle
         self._idle: OrderedDict[str, float] = OrderedDict()  # idle programs and since when, longest first
-        self._anonymous: dict[str, None] = {}  # those of them that nobody named
+        self._anonymous: OrderedDict[str, None] = OrderedDict()  # those of them that nobody named
         self._idle_of: dict[str, OrderedDict[str, None]] = {}  # all of them by tenant
         self._ended: Recent[str, tuple[float, Attained]] = Recent(max_anonymous)
         self._gaps_s: deque[float] = deque(maxlen=_GAPS_KEPT)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from agentix.core.program import ProgramRow
@@ -58,45 +58,49 @@ class Observer:
 
 
 class Observers(Observer):
-    """All listeners, told in order. One that raises is told nothing more, and the call goes on."""
+    """All listeners, told in order what they have a method for. One that raises is told nothing more, and the call goes on."""
 
     def __init__(self, observers: Iterable[Observer]) -> None:
         self._observers = tuple(observers)
+        self._listeners: dict[str, list[Observer]] = {}  # by what they listen to
 
     def arrived(self, call: Call, now: float) -> None:  # noqa: D102 - of Observer, as are those below
-        self._tell(lambda observer: observer.arrived(call, now))
+        self._tell("arrived", call, now)
 
     def held(self, call: Call, reason: str, now: float) -> None:  # noqa: D102
-        self._tell(lambda observer: observer.held(call, reason, now))
+        self._tell("held", call, reason, now)
 
     def sent(self, call: Call, engine_id: str, now: float) -> None:  # noqa: D102
-        self._tell(lambda observer: observer.sent(call, engine_id, now))
+        self._tell("sent", call, engine_id, now)
 
     def first_token(self, call: Call, now: float) -> None:  # noqa: D102
-        self._tell(lambda observer: observer.first_token(call, now))
+        self._tell("first_token", call, now)
 
     def answered(self, call: Call, answers: Sequence[tuple[Turn, ...]]) -> None:  # noqa: D102
-        self._tell(lambda observer: observer.answered(call, answers))
+        self._tell("answered", call, answers)
 
     def over(self, call: Call, now: float) -> None:  # noqa: D102
-        self._tell(lambda observer: observer.over(call, now))
+        self._tell("over", call, now)
 
     def program_changed(self, row: ProgramRow, now: float) -> None:  # noqa: D102
-        self._tell(lambda observer: observer.program_changed(row, now))
+        self._tell("program_changed", row, now)
 
     def program_ended(self, program_id: str, now: float) -> None:  # noqa: D102
-        self._tell(lambda observer: observer.program_ended(program_id, now))
+        self._tell("program_ended", program_id, now)
 
     def program_over(self, row: ProgramRow) -> None:  # noqa: D102
-        self._tell(lambda observer: observer.program_over(row))
+        self._tell("program_over", row)
 
     def close(self) -> None:  # noqa: D102
-        self._tell(lambda observer: observer.close())
+        self._tell("close")
 
-    def _tell(self, tell: Callable[[Observer], None]) -> None:
-        for observer in self._observers:
+    def _tell(self, what: str, *told: object) -> None:
+        if what not in self._listeners:
+            self._listeners[what] = [o for o in self._observers if getattr(type(o), what) is not getattr(Observer, what)]
+        for observer in self._listeners[what]:
             try:
-                tell(observer)
+                getattr(observer, what)(*told)
             except Exception:
                 logger.exception("%s has failed and is told nothing more", type(observer).__name__)
                 self._observers = tuple(o for o in self._observers if o is not observer)
+                self._listeners = {}

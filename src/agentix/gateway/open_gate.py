@@ -27,6 +27,8 @@ _PROBED = ("/health", "/metrics")
 # What a page of another site may open in a window of its own, where it cannot read it: the dashboard, which has no data in it.
 _PAGES = ("/ui", "/ui/", "/ui/index.html")
 _KEYS = "make keys (`agentix key`, docs/tenants.md)"
+_PASSED_ON = ("x-forwarded-for", "x-real-ip")
+_PORT = re.compile(r":\d*$")
 _FORWARDED_FOR = re.compile(r'(?:^|[;,])\s*for\s*=\s*("(?:[^"\\]|\\.)*"|[^;,\s]+)', re.IGNORECASE)  # RFC 7239 §4
 
 
@@ -93,8 +95,7 @@ class OpenGate:
 
     def _is_served(self, host: str) -> bool:
         """Whether a Host header is ours: a number cannot have been pointed here, any other name must be known."""
-        name = host.rpartition(":")[0] if re.search(r":\d*$", host) and not host.endswith("]") else host
-        name = name.rstrip(".").lower()
+        name = _PORT.sub("", host).rstrip(".").lower()
         is_known = name in self._hosts or "*" in self._hosts
         return not host or is_known or name == "localhost" or name.endswith(".localhost") or is_address(name.strip("[]"))
 
@@ -104,6 +105,7 @@ def is_here(request: Request) -> bool:
     return all(map(_is_loopback, _clients(request)))
 
 
+@lru_cache(maxsize=1024)
 def is_address(name: str) -> bool:
     """Whether this is an IP address."""
     try:
@@ -131,12 +133,11 @@ def _clients(request: Request) -> Iterator[str]:
     """Whom a request comes from: who has connected, and all for whom proxies say that they pass it on."""
     if request.client is not None:
         yield request.client.host
-    headers = request.headers
-    for name in ("x-forwarded-for", "x-real-ip"):
-        for value in headers.getlist(name):
+    for name, value in request.headers.items():
+        if name in _PASSED_ON:
             yield from (part.strip() for part in value.split(",") if part.strip())
-    for value in headers.getlist("forwarded"):
-        yield from (found.strip('"') for found in _FORWARDED_FOR.findall(value))
+        elif name == "forwarded":
+            yield from (found.strip('"') for found in _FORWARDED_FOR.findall(value))
 
 
 @lru_cache(maxsize=1024)  # of every request: the same few

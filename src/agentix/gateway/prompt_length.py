@@ -10,7 +10,7 @@ from agentix.gateway.identity.recent import Recent
 _CHARS_PER_TOKEN = 4
 _IMAGE_CHARS = 4000
 _MODELS_KEPT = 256  # of each tenant
-_MEDIA_FIELDS = frozenset({"url", "image_url", "video_url", "audio_url", "file_url", "file_data"})
+_MEDIA_FIELDS = frozenset({"url", "image_url", "video_url", "audio_url", "file_url", "file_data", "data"})
 _FORGETTING = 0.99  # weight of what was learned before, after each further call
 _MAX_FACTOR = 10.0
 _LEAST_TAUGHT_BY = 256  # tokens by the rule: of shorter prompts too much is what a chat template puts around them
@@ -56,17 +56,18 @@ def tokens_by_rule(body: Mapping[str, Any]) -> int:
             case int():
                 num_chars += _CHARS_PER_TOKEN
             case dict() as fields:
-                media = [name for name, value in fields.items() if _is_media(name, value, fields)]
-                num_chars += _IMAGE_CHARS * len(media)
-                rest.extend(value for name, value in fields.items() if name not in media)
+                for name, value in fields.items():
+                    if name in _MEDIA_FIELDS and _is_media(name, value, fields):
+                        num_chars += _IMAGE_CHARS
+                    else:
+                        rest.append(value)
             case list() as items:
                 rest.extend(items)
     return num_chars // _CHARS_PER_TOKEN
 
 
 def _is_media(name: str, value: Any, fields: Mapping[str, Any]) -> bool:
-    """Whether this field of an object holds an image, a recording or a document: as a `data:` URL, or in base64."""
+    """Whether this one of _MEDIA_FIELDS holds an image, a recording or a document: as a `data:` URL, or in base64."""
     if not isinstance(value, str):
         return False
-    is_url = name in _MEDIA_FIELDS and value.startswith("data:")
-    return is_url or (name == "data" and (fields.get("type") == "base64" or "format" in fields))
+    return (fields.get("type") == "base64" or "format" in fields) if name == "data" else value.startswith("data:")

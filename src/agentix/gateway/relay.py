@@ -6,12 +6,10 @@ import asyncio
 import json
 import logging
 import time
-from contextlib import AsyncExitStack
+from collections.abc import Awaitable
 from dataclasses import replace
 from typing import Any
 
-import anyio
-import httpx2
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
 
@@ -23,8 +21,10 @@ from agentix.gateway.answers import Answers
 from agentix.gateway.apis import Api, Dialect
 from agentix.gateway.body import parse_object, read_bytes
 from agentix.gateway.books import Books
+from agentix.gateway.cancel_scope import CancelScope
 from agentix.gateway.dispatch import Answer, EngineBusy, EngineLost, send
 from agentix.gateway.downstream import Downstream
+from agentix.gateway.engine_transport import EngineAnswer
 from agentix.gateway.errors import HTTPError, NoEngine
 from agentix.gateway.exchange import Call, Exchange
 from agentix.gateway.fit import Needs, read_needs, those_that_fit
@@ -46,6 +46,8 @@ from agentix.gateway.waiting import wait_for_turn
 from agentix.wire import PRIORITY_HEADER
 
 logger = logging.getLogger(__name__)
+
+_encode = json.JSONEncoder(allow_nan=False).encode  # in ASCII: JSON can name half a surrogate pair, UTF-8 cannot
 
 
 class Relay:
@@ -77,7 +79,7 @@ class Relay:
             return
         except ClientDisconnect:
             return
-        with anyio.CancelScope() as gone:
+        with CancelScope() as gone:
             watching = asyncio.create_task(client.cancel_when_gone(gone))
             try:
                 with call.scope:
@@ -108,9 +110,12 @@ class Relay:
 
     def _identify(self, request: Request, body: dict[str, Any]) -> Call:
         tenant = tenant_of(request)
+        headers = {n.decode("latin-1"): v.decode("latin-1") for n, v in reversed(request.headers.raw)}  # the first holds
         trail = make_trail(tenant, read_prompt(self._api.dialect, body))
-        identity = self._x.sessions.identify(read_claim(request.headers, body), trail)
-        return Call(request, body, identity, trail, arrived_s=time.monotonic(), tenant=tenant)
+        identity = self._x.sessions.identify(read_claim(headers, body), trail)
+        call = Call(request, body, identity, trail, arrived_s=time.monotonic(), tenant=tenant)
+        call.wished_priority = wished_priority(headers, body)
+        return call
 
     def _arrive(self, call: Call, engines: list[EngineView]) -> None:
         """Route the call and enter it into the table; it may be sent already after this. Raises HTTPError for what is refused.
@@ -126,9 +131,6 @@ class Relay:
         if self._x.budgets.is_limited(call.tenant):
             check_metered(call.body)
         answers = num_answers(call.body)
-        program_class = named_class(call.body)
-        if program_class is None and not row.program_class:
-            program_class = work_out_class(call.tenant, call.body, call.trail.prompt.preamble)
         levels = self._x.budgets.check(call.tenant, identity.program_id, call.arrived_s, num_calls=answers)
         route = self._x.balancer.route(prompt_tokens, row, engines)
         call.call_id, n = identity.call_id, 1
@@ -140,6 +142,10 @@ class Relay:
         self._x.admission.check_room(engine_id, program_id=identity.program_id, tenant=call.tenant, num_bytes=call.num_bytes)
         if needs.engine_id is None:
             self._x.weighing.routed(row, route, engines, call.arrived_s, prompt_tokens=prompt_tokens)
+        attained = self._x.lifetimes.resume(identity.program_id, call.arrived_s)
+        program_class = named_class(call.body)
+        if program_class is None and not (row.program_class or (attained and attained.program_class)):
+            program_class = work_out_class(call.tenant, call.body, call.trail.prompt.preamble)
         arrived = CallArrived(
             now=call.arrived_s,
             call_id=key,
@@ -151,7 +157,7 @@ class Relay:
             pin=route.pin,
             route=route.reason,
             priority=(self._wished(call) + levels) or None,
-            attained=self._x.lifetimes.resume(identity.program_id, call.arrived_s),
+            attained=attained,
             program_class=program_class,
         )
         self._x.admission.arrive(
@@ -178,13 +184,14 @@ class Relay:
             name = "previous_response_id"
             raise HTTPError(400, f"{name}: no such response is known here", param=name, code="previous_response_not_found")
         needs = read_needs(call.body, prompt_tokens, engine_id=home)
-        state = self._x.pool.states.get(home or "")
+        if home is None:
+            return needs
+        state = self._x.pool.states.get(home)
         return needs if state is not None and state.serves(needs.model) else replace(needs, engine_id=None)
 
     async def _serve(self, call: Call, client: Downstream) -> None:
         try:
-            async with AsyncExitStack() as stack:
-                answer = await self._reach(call, client, stack)
+            with await self._reach(call, client) as answer:
                 self._x.admission.places[call.key].answering = True
                 await self._answers.pass_on(call, answer, client)
         except HTTPError as error:
@@ -204,7 +211,7 @@ class Relay:
         self._books.close(call)
         await client.fail(error)
 
-    async def _reach(self, call: Call, client: Downstream, stack: AsyncExitStack) -> Answer:
+    async def _reach(self, call: Call, client: Downstream) -> Answer:
         """Wait for the call's turn, and send it; again, if no engine has taken it but one still may."""
         while True:
             await wait_for_turn(self._x, call, client)
@@ -212,8 +219,7 @@ class Relay:
                 return await send(
                     self._x.pool,
                     self._x.admission.engines_to_try(call.key),
-                    lambda engine_id: self._make_request(call, engine_id),
-                    stack,
+                    lambda engine_id: self._open(call, engine_id),
                     program_id=call.identity.program_id,
                     repeatable=not self._is_stored(call),
                 )
@@ -230,10 +236,9 @@ class Relay:
 
     def _wished(self, call: Call) -> int:
         """The levels by which the client wants its call later; earlier, at others' expense, only where there are no tenants."""
-        wished = wished_priority(call.request.headers, call.body)
-        return max(0, wished) if call.tenant else wished
+        return max(0, call.wished_priority) if call.tenant else call.wished_priority
 
-    def _make_request(self, call: Call, engine_id: str) -> httpx2.Request:
+    def _open(self, call: Call, engine_id: str) -> Awaitable[EngineAnswer]:
         """The call as this engine is to get it; the call is there from now on."""
         now = time.monotonic()
         self._x.admission.goes_to(call.key, engine_id, now)
@@ -247,7 +252,7 @@ class Relay:
         else:
             body = isolate(body, call.tenant, self._x.tenants, plugin=target.plugin)
         try:
-            content = json.dumps(body, allow_nan=False)  # in ASCII: JSON can name half a surrogate pair, UTF-8 cannot
+            content = _encode(body)
         except RecursionError:
             raise HTTPError(400, "the request body is nested too deeply") from None
         except ValueError:
@@ -255,10 +260,10 @@ class Relay:
         own = isolate_headers(call.request.headers.raw, call.tenant, plugin=target.plugin)
         headers = upstream_headers(own, target, call.identity, call.call_id, priority)
         level = self._x.admission.priority(call.key)
-        if target.plugin and active.priority != wished_priority(call.request.headers, call.body):
+        if target.plugin and active.priority != call.wished_priority:
             level = active.priority  # not as early as the client wants it
         if level is not None:  # the client's own is in it
             name = PRIORITY_HEADER.encode()
             headers = [*(h for h in headers if h[0].lower() != name), (name, str(level).encode())]
         url = engine_url(target, call.request.scope)
-        return self._x.pool.client.build_request("POST", url, headers=headers, content=content)
+        return self._x.transport.open("POST", url, headers, content.encode())

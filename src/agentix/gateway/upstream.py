@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx2
 from starlette.types import Scope
+from yarl import URL
 
 from agentix.core.events import Attained
 from agentix.core.program import CallRow, ProgramRow
@@ -39,6 +40,8 @@ _PER_CONNECTION = frozenset(
 _RECOMPUTED = frozenset({b"host", b"content-length", b"accept-encoding", SESSION_HEADER.encode()})
 _OURS = frozenset(n.encode() for n in (PROGRAM_HEADER, CALL_HEADER, ENGINE_HEADER, QUEUE_MS_HEADER, LEVEL_HEADER))
 
+
+_FOR_US_TO_SET = _OURS | {b"content-length", b"date", b"server"}
 
 # Keys of clients, under the names that OpenAI's, Anthropic's and Azure's SDKs send.
 CREDENTIALS = frozenset({b"authorization", b"x-api-key", b"api-key"})
@@ -145,28 +148,33 @@ def client_headers(headers: RawHeaders, identity: Identity, call_id: str, engine
 
 def answer_headers(headers: RawHeaders) -> list[tuple[bytes, bytes]]:
     """The engine's response headers, less those of its own connection and those that are for us to set."""
-    return _end_to_end(headers, _OURS | {b"content-length", b"date", b"server"})
+    return _end_to_end(headers, _FOR_US_TO_SET)
 
 
-def engine_url(target: EngineTarget, scope: Scope) -> httpx2.URL:
+def engine_url(target: EngineTarget, scope: Scope) -> URL:
     """The client's path and query at an engine. Raises HTTPError 414 if they are too long for an address.
 
     From the scope: Starlette's request.url begins with the Host header, so that a client could choose the path.
     """
     query, address = scope["query_string"].decode("latin-1"), target.url + str(scope["path"])
     try:
-        return httpx2.URL(f"{address}?{query}") if query else _read_url(address)
+        return _as_url(f"{address}?{query}") if query else _read_url(address)
     except httpx2.InvalidURL as error:
         raise HTTPError(414, f"the path and query are no address for an engine: {error}") from None
 
 
 @lru_cache(maxsize=256)
-def _read_url(address: str) -> httpx2.URL:
+def _read_url(address: str) -> URL:
     """The address read, which takes as long as the rest of a request: there are few, engines times APIs."""
-    return httpx2.URL(address)
+    return _as_url(address)
+
+
+def _as_url(address: str) -> URL:
+    return URL(str(httpx2.URL(address)), encoded=True)
 
 
 def _end_to_end(headers: RawHeaders, dropped: frozenset[bytes]) -> list[tuple[bytes, bytes]]:
     """The headers without `dropped` and without those of one connection, which `Connection` may name more of."""
     listed = {token.strip().lower() for name, value in headers if name.lower() == b"connection" for token in value.split(b",")}
-    return [(name, value) for name, value in headers if name.lower() not in _PER_CONNECTION | listed | dropped]
+    gone = _PER_CONNECTION | dropped | listed
+    return [(name, value) for name, value in headers if name.lower() not in gone]

@@ -6,9 +6,8 @@ import time
 from types import TracebackType
 from typing import Self
 
-import anyio
-import httpx2
-
+from agentix.gateway.cancel_scope import CancelScope
+from agentix.gateway.engine_transport import EngineAnswer
 from agentix.gateway.engines import EnginePool, EngineState
 
 
@@ -17,20 +16,22 @@ class Visit:
 
     What it says of the engine goes to the engine's breaker once: `failed`, or a success when the answer is complete
     (`succeeded`) or was on its way when the client left. A visit that ends before there was any answer says nothing.
+    It ends with its block, or if it is to go on (`keep`) when it is told to.
     """
 
-    __slots__ = ("_judged", "_pool", "_program_id", "_ticket", "begun", "is_cut", "response", "scope", "state")
+    __slots__ = ("_is_kept", "_judged", "_pool", "_program_id", "_ticket", "answer", "begun", "is_cut", "scope", "state")
 
     def __init__(self, pool: EnginePool, state: EngineState, program_id: str) -> None:
         self.state = state
-        self.scope = anyio.CancelScope()  # of the time until the answer begins
-        self.response: httpx2.Response | None = None
+        self.scope = CancelScope()  # of the time until the answer begins
+        self.answer: EngineAnswer | None = None
         self.begun = False
         self.is_cut = False
         self._pool = pool
         self._program_id = program_id
         self._ticket = 0
         self._judged = False
+        self._is_kept = False
 
     def __enter__(self) -> Self:
         self.state.num_calls += 1
@@ -42,6 +43,16 @@ class Visit:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        if not self._is_kept:
+            self.leave()
+
+    def keep(self) -> None:
+        """Go on until `leave`: there is an answer to be read."""
+        self._is_kept = True
+
+    def leave(self) -> None:
+        """The answer is over, or nobody wants it any more."""
+        self._hang_up()  # if the end has not come: that is what cancels the call in the engine
         if self.begun:
             self.succeeded()
         elif not self._judged:
@@ -62,8 +73,11 @@ class Visit:
         """Break the call off: whoever waits for the answer, or for more of it, gets an error at once."""
         self.is_cut = True
         self.scope.cancel()
-        if self.response is not None:
-            self.response.extensions["hang_up"]()
+        self._hang_up()
+
+    def _hang_up(self) -> None:
+        if self.answer is not None:
+            self.answer.close()
 
     def _judge(self, *, failed: bool) -> None:
         if not self._judged:

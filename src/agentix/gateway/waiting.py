@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-
-import anyio
+from contextlib import suppress
 
 from agentix.gateway.downstream import Downstream
 from agentix.gateway.errors import HTTPError
@@ -30,8 +30,9 @@ async def wait_for_turn(exchange: Exchange, call: Call, client: Downstream) -> N
         if (why := reason_held(queue, place)) != reason:
             reason = why
             exchange.observer.held(call, reason, now)
-        with anyio.move_on_after(min(settings.heartbeat_s, deadline_s - now)):
-            await place.turn.wait()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(min(settings.heartbeat_s, deadline_s - now)):
+                await place.turn.wait()
         if place.sent_s is None and call.body.get("stream") is True and time.monotonic() < deadline_s:
             position = admission.turns.queue(place.engine_id).position(place)
             where = f"position={position} engine={place.engine_id}" if position else f"waits: {place.asleep}"

@@ -109,6 +109,7 @@ FINAL_SOURCES = (
     Source(field=("vllm_xargs", "is_last_step")),  # Continuum
     Source(field=("is_last_step",)),
 )
+_PREVIOUS_RESPONSE = (Source(field=("previous_response_id",)),)
 _TRAJECTORY_FINAL = Source(field=("nvext", "agent_context", "trajectory_final"))
 
 
@@ -139,7 +140,6 @@ def read_claim(headers: Mapping[str, str], body: Mapping[str, Any]) -> Claim:
     Raises HTTPError 400 for a bad id in one of our own headers; another convention's field that holds no usable id (empty,
     too long, not text) is passed over, because it may mean something else to its sender.
     """
-    headers = dict(headers)
     for name in (PROGRAM_HEADER, THREAD_HEADER, CALL_HEADER):
         if own := _header(headers, name):
             check_id(own)
@@ -162,7 +162,7 @@ def read_claim(headers: Mapping[str, str], body: Mapping[str, Any]) -> Claim:
         parents=parents,
         parent_session_id=None if parent_session == session else parent_session,
         parent_thread_id=None if parent_thread == thread else parent_thread,
-        previous_response_id=_first((Source(field=("previous_response_id",)),), headers, body)[0],
+        previous_response_id=_first(_PREVIOUS_RESPONSE, headers, body)[0],
         final=final,
     )
 
@@ -183,6 +183,8 @@ def _first(
     sources: tuple[Source, ...], headers: Mapping[str, str], body: Mapping[str, Any]
 ) -> tuple[str | None, Source | None]:
     for source in sources:
+        if source.header not in headers if source.header else source.field[0] not in body:
+            continue  # most clients say one of these things
         text = _header(headers, source.header) if source.header else _field(body, source.field)
         if isinstance(text, str) and (found := source.read(text)) and is_id(found := found.strip()):
             return found, source
@@ -190,7 +192,8 @@ def _first(
 
 
 def _is_set(sources: tuple[Source, ...], headers: Mapping[str, str], body: Mapping[str, Any]) -> bool:
-    values = (_header(headers, s.header) if s.header else _field(body, s.field) for s in sources)
+    said = [s for s in sources if (s.header in headers if s.header else s.field[0] in body)]
+    values = (_header(headers, s.header) if s.header else _field(body, s.field) for s in said)
     return any(v is True or v == 1 or (isinstance(v, str) and v.strip().lower() in {"true", "1", "yes"}) for v in values)
 
 

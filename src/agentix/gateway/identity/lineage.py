@@ -11,6 +11,7 @@ has continued yet.
 from __future__ import annotations
 
 import hashlib
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -81,7 +82,8 @@ class Lineage:
     def __init__(self, *, max_entries: int = 200_000) -> None:
         self._max_entries = max_entries
         self._num_entries = 0
-        self._calls: dict[tuple[str, str], _Call] = {}  # by program and call id, the one to forget next first
+        # By program and call id, the one to forget next first; a dict would look for it among all that were forgotten.
+        self._calls: OrderedDict[tuple[str, str], _Call] = OrderedDict()
         self._programs: dict[str, set[str]] = {}
         self._tips: dict[bytes, list[_Call]] = {}
         self._marks: dict[bytes, list[_Call]] = {}
@@ -203,7 +205,8 @@ class Lineage:
 def _digest(tenant: str, text: str, before: bytes = b"") -> bytes:
     """128 bits of what stands in `text`, after what has the digest `before`."""
     digest = _keyed(tenant).copy()
-    digest.update(before + text.encode("utf-8", "surrogatepass"))
+    digest.update(before)
+    digest.update(text.encode("utf-8", "surrogatepass"))
     return digest.digest()
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import uuid
+import secrets
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
@@ -84,7 +84,7 @@ class Sessions:
 
     def identify(self, claim: Claim, trail: Trail) -> Identity:
         """Who a call belongs to. The answer depends on the calls that `arrived` and `answered` have told of before."""
-        call_id = claim.call_id or f"call-{uuid.uuid4().hex}"
+        call_id = claim.call_id or f"call-{secrets.token_hex(16)}"
         match: Match | None = None
         thread_id, launched_by = claim.thread_id, claim.parent_thread_id
         if claim.session_id and not claim.weak:
@@ -98,20 +98,22 @@ class Sessions:
         named = thread_id is not None
         if thread_id is None:
             thread_id = match.thread_id if match else ""
-        identity = Identity(
+        continues, launched_by = match.call_id if match else None, launched_by or "" if named else None
+        parents = claim.parents
+        if parents is None:
+            parents = self._parents(program_id, thread_id, continues, launched_by)
+        if match and match.forked and not named:
+            thread_id = call_id  # another call has gone on from there before: this one runs beside it
+        return Identity(
             program_id=program_id,
             call_id=call_id,
             thread_id=thread_id,
-            parents=claim.parents,
+            parents=parents,
             anonymous=match is None and (claim.session_id is None or (claim.weak and program_id not in self._threads)),
             final=claim.final,
-            continues=match.call_id if match else None,
-            launched_by=launched_by or "" if named else None,
+            continues=continues,
+            launched_by=launched_by,
         )
-        if claim.parents is None:
-            identity = replace(identity, parents=self._parents(identity, named))
-        # Another call has gone on from there before: this one runs beside it.
-        return replace(identity, thread_id=call_id) if match and match.forked and not named else identity
 
     def arrived(self, identity: Identity, call_id: str) -> None:
         """The call is under way, as `call_id`: it is now the latest of its thread."""
@@ -182,20 +184,22 @@ class Sessions:
             return Match(response.program_id, response.thread_id, response.call_id, forked)
         return self._lineage.find(trail, program_id=program_id)
 
-    def _parents(self, identity: Identity, named: bool) -> tuple[str, ...] | None:
+    def _parents(
+        self, program_id: str, thread_id: str, continues: str | None, launched_by: str | None
+    ) -> tuple[str, ...] | None:
         """The calls that this one depends on, as far as messages and named threads tell; None if they tell nothing.
 
-        A thread goes on from its latest call, its first call from the thread that launched it. Threads that it has launched
-        since then are taken to have told it what they found.
+        A thread goes on from its latest call, its first call from the thread that launched it (None: the thread is not
+        named). Threads that it has launched since then are taken to have told it what they found.
         """
-        threads = self._threads.get(identity.program_id) or {}
-        latest = threads.get(identity.thread_id)
-        first = identity.continues
-        if first is None and named:
-            before = latest or threads.get(identity.launched_by or "")
+        threads = self._threads.get(program_id) or {}
+        latest = threads.get(thread_id)
+        first = continues
+        if first is None and launched_by is not None:
+            before = latest or threads.get(launched_by)
             first = before.call_id if before else None
         if first is None:
             return None
-        launched = (t for t in threads.values() if latest and t.launched_by == identity.thread_id and t.moment > latest.moment)
+        launched = (t for t in threads.values() if latest and t.launched_by == thread_id and t.moment > latest.moment)
         joined = [t.call_id for t in launched]
         return (first, *(c for c in joined if c != first))[:_MAX_PARENTS]

@@ -113,7 +113,7 @@ def _message(message: Mapping[str, Any]) -> Iterator[Turn]:
     role = role if isinstance(role, str) else ""
     content = message.get("content")
     if isinstance(content, str):
-        content = [{"type": "text", "text": content}]
+        yield from _words(role, content)
     for part in content if isinstance(content, list) else ():
         yield from _part(role, part)
     calls = message.get("tool_calls")
@@ -132,12 +132,15 @@ def _part(role: str, part: Any) -> Iterator[Turn]:
     elif kind == "tool_result":
         yield Turn("tool", _text(part.get("content")))
     elif kind in _TEXT_PARTS:
-        text = part.get("text", part.get("refusal"))
-        text = text.strip() if isinstance(text, str) else ""
-        if text and not text.startswith(_REMINDER):
-            yield Turn(role, text)
+        yield from _words(role, part.get("text", part.get("refusal")))
     else:
         yield Turn(role, _canonical(part))
+
+
+def _words(role: str, text: Any) -> tuple[Turn, ...]:
+    """One turn, or none."""
+    text = text.strip() if isinstance(text, str) else ""
+    return (Turn(role, text),) if text and not text.startswith(_REMINDER) else ()
 
 
 def _tool_call(name: Any, arguments: Any, call_id: Any) -> Turn:
