@@ -63,7 +63,7 @@ def test_calls_that_take_each_other_s_kv_all_the_time_end_all_the_same(
     overlap: bool, spare_states: int | None, weigh_evictions: bool
 ) -> None:
     """Every call ends in one way and with its own tokens, no block is lost, and each step brings somebody on."""
-    settings: dict[str, Any] = STORM | {"preemption": "park", "weigh_evictions": weigh_evictions}
+    settings: dict[str, Any] = STORM | {"policy": "plas", "preemption": "park", "weigh_evictions": weigh_evictions}
     load = Load.on(settings, OPTIONS | {"overlap": overlap, "spare_states": spare_states})
     storm = Storm(load, random.Random(7))
     for _ in range(NUM_STEPS):

@@ -15,7 +15,7 @@ from parking_load import ACTIONS, SESSIONS, Load
 
 pytestmark = pytest.mark.engine
 
-STRESS = {"preemption": "park", "quanta_s": [STEP_S, 2 * STEP_S], "starvation_ratio": 2.0}
+STRESS = {"policy": "plas", "preemption": "park", "quanta_s": [STEP_S, 2 * STEP_S], "starvation_ratio": 2.0}
 
 
 class UpsideDown(SchedulingPolicy):

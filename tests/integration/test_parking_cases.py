@@ -19,7 +19,12 @@ from parking_rules import validate
 
 pytestmark = pytest.mark.engine
 
-QUANTUM = {"preemption": "park", "quanta_s": [2 * STEP_S], "starvation_ratio": None}  # two steps, then the last level
+QUANTUM = {
+    "policy": "plas",
+    "preemption": "park",
+    "quanta_s": [2 * STEP_S],
+    "starvation_ratio": None,
+}  # two steps, then the last level
 
 
 def engine_of(*, num_slots: int = 1, num_blocks: int = 40, agentix: dict[str, Any] | None = None, **options: Any) -> Engine:
@@ -176,7 +181,7 @@ def test_a_model_runner_without_a_spare_state_only_orders_the_queue(num_states: 
 
 
 def test_the_core_replays_the_decisions_of_an_engine_that_parks(tmp_path: Path) -> None:
-    agentix = {"preemption": "park", "quanta_s": [STEP_S, 2 * STEP_S], "starvation_ratio": 2.0}
+    agentix = {"policy": "plas", "preemption": "park", "quanta_s": [STEP_S, 2 * STEP_S], "starvation_ratio": 2.0}
     log = tmp_path / "log"
     load = Load.on(
         agentix | {"decision_log": str(log)},

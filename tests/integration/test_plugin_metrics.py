@@ -43,7 +43,7 @@ class Reporting(ProgramScheduler):
 
 def engine_of(*, starvation_ratio: float | None = None, **options: Any) -> Engine:
     """One slot; two steps at the first level, then the last. Every step reports, unless the test says otherwise."""
-    settings = {"preemption": "park", "quanta_s": [2 * STEP_S], "starvation_ratio": starvation_ratio}
+    settings = {"policy": "plas", "preemption": "park", "quanta_s": [2 * STEP_S], "starvation_ratio": starvation_ratio}
     engine = Engine(settings, overlap=False, num_slots=1, scheduler_cls=Reporting, **options)
     engine.scheduler.engine = engine
     return engine

@@ -17,7 +17,7 @@ TOKENS = {"long": 12, "short": 3}
 
 def served(preemption: str) -> Any:
     """A call that is demoted after two steps, and one of a new program that comes in its fourth, on one slot."""
-    settings = {"preemption": preemption, "quanta_s": [2 * STEP_S], "starvation_ratio": None}
+    settings = {"policy": "plas", "preemption": preemption, "quanta_s": [2 * STEP_S], "starvation_ratio": None}
     engine = Engine(settings, overlap=False, num_slots=1, num_blocks=30)
     engine.add("long", PROMPTS["long"], TOKENS["long"], "p")
     for _ in range(4):

@@ -23,6 +23,7 @@ def test_a_call_waits_for_blocks_that_take_longer_to_compute_than_its_quantum(
     tokens 16/11 ms. That is more than a quantum of one step and less than one of two.
     """
     settings = {
+        "policy": "plas",
         "preemption": "park",
         "quanta_s": [num_steps * STEP_S],
         "starvation_ratio": None,
