@@ -49,14 +49,19 @@ def assert_same_outcome(case: Case) -> None:
             )
 
 
+def is_exact(case: Case) -> bool:
+    """Whether nobody looks at what a call has had that runs on another engine, which is told when its flight is over."""
+    return case.num_engines == 1 or case.engine.scheduler.policy not in ("gittins", "default")
+
+
 @settings(max_examples=50, deadline=None)
-@given(case=cases())
+@given(case=cases().filter(is_exact))
 def test_steps_played_as_one_come_to_the_same_as_one_by_one(case: Case) -> None:
     assert_same_outcome(case)
 
 
 @settings(max_examples=15, deadline=None)
-@given(case=cases(costs=(RoundingCost(),)))
+@given(case=cases(costs=(RoundingCost(),)).filter(is_exact))
 def test_also_where_sums_of_times_are_rounded(case: Case) -> None:
     assert_same_outcome(case)
 

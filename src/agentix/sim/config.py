@@ -28,7 +28,9 @@ class EngineConfig:
     num_spare_calls     preempted calls with KV on the device that may take the places of calls which finish before
                         the next choice (paper: over-provisioning)
     scheduling_s        seconds that a choice takes while the device waits
-    max_bulk_steps      so many steps that differ in context length alone are played as one; outcomes are the same
+    max_bulk_steps      so many steps that differ in context length alone are played as one; outcomes are the same, except that
+                        several engines tell each other then what running calls have had: for `gittins`, the only policy that
+                        looks at that, a program with calls on two engines may change its level so much later
     """
 
     scheduler: SchedulerConfig = field(default_factory=SchedulerConfig)
