@@ -69,9 +69,7 @@ def test_in_a_class_of_equals_who_has_begun_is_better() -> None:
     """All need 9 s. After 6 s the one that has had 6.5 s of them is the better one, although it has had more."""
     fresh, begun = row(totals_s=[9.0] * 8), row(totals_s=[6.0] * 2 + [9.0] * 8, service_s=6.5, critical_path_s=6.5)
     assert policy().expected_s(fresh) == 9.0
-    assert policy().expected_s(begun) == pytest.approx(
-        (3 * math.sqrt(9)) ** (2 / 3)
-    )  # 9 - 6, the last age at which one ended
+    assert policy().expected_s(begun) == pytest.approx((3 * math.sqrt(9)) ** (2 / 3))  # 9 - 6, the last age at which one ended
     assert policy().level(call(fresh), fresh, 0.0) > policy().level(call(begun), begun, 6.5)
 
 

@@ -53,9 +53,7 @@ def test_a_table_that_is_read_foretells_what_the_one_that_was_written_did() -> N
         "": ([2.0] * 8, [50] * 8),
     }
     assert again.histories.of("coder").expected_s(0.0) == table.histories.of("coder").expected_s(0.0) == 10.0
-    assert again.histories.of("new").expected_s(0.0) == pytest.approx(
-        (2 / (0.5 / math.sqrt(2))) ** (2 / 3)
-    )  # by all
+    assert again.histories.of("new").expected_s(0.0) == pytest.approx((2 / (0.5 / math.sqrt(2))) ** (2 / 3))  # by all
     assert again.histories.of("coder").expected_context_tokens(60) == 100
 
 
