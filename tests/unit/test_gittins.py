@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 
 from agentix.core import POLICIES
@@ -65,12 +63,13 @@ def test_a_row_says_what_it_is_likely_to_need_only_if_programs_have_shown_it() -
     assert taught_shell.row().learnt_s == 8.0
 
 
-def test_in_a_class_of_equals_who_has_begun_is_better() -> None:
-    """All need 9 s. After 6 s the one that has had 6.5 s of them is the better one, although it has had more."""
-    fresh, begun = row(totals_s=[9.0] * 8), row(totals_s=[6.0] * 2 + [9.0] * 8, service_s=6.5, critical_path_s=6.5)
-    assert policy().expected_s(fresh) == 9.0
-    assert policy().expected_s(begun) == pytest.approx((3 * math.sqrt(9)) ** (2 / 3))  # 9 - 6, the last age at which one ended
-    assert policy().level(call(fresh), fresh, 0.0) > policy().level(call(begun), begun, 6.5)
+def test_in_a_class_of_equals_who_has_begun_is_as_good_as_a_new_one() -> None:
+    """Two needed 6 s and eight 9 s; one that has had 6.5 s may be nearer its end, but the class says: by turns."""
+    totals_s = [6.0] * 2 + [9.0] * 8
+    fresh, begun = row(totals_s=totals_s), row(totals_s=totals_s, service_s=6.5, critical_path_s=6.5)
+    assert policy().expected_s(fresh) == policy().expected_s(begun)
+    assert policy().level(call(fresh), fresh, 0.0) == policy().level(call(begun), begun, 6.5)
+    assert policy().rank(call(fresh), fresh, 7.0) < policy().rank(call(begun), begun, 7.0)  # it has waited 7 s, not ½ s
 
 
 def test_who_has_waited_for_patience_times_what_is_left_is_on_the_first_level() -> None:
@@ -140,11 +139,17 @@ def test_a_heavier_program_counts_for_less() -> None:
     assert light.expected_s(row(totals_s=[8.0] * 8, program_class="batch")) == 16.0
 
 
-def test_within_a_level_an_old_program_meets_its_deadline_before_a_new_one() -> None:
-    old, new = row("old", totals_s=[2.0] * 8), row("new", totals_s=[2.0] * 8)
+def test_within_a_level_who_has_waited_goes_before_who_has_just_come() -> None:
+    """Both are expected to need 2 s; one has waited 5 s so far, the other 4 s. A third needs 1 s more and has waited 5 s."""
+    old, new, long = (row(name, totals_s=[needs_s] * 8) for name, needs_s in (("old", 2.0), ("new", 2.0), ("long", 3.0)))
     new.started_s = 1.0
-    assert policy().rank(call(old), old, 5.0) == 20.0  # ten times the 2 s
-    assert policy().rank(call(new), new, 5.0) == 21.0
+    assert policy().rank(call(old), old, 5.0) == 2.0
+    assert policy().rank(call(new), new, 5.0) == policy().rank(call(long), long, 5.0) == 3.0
+
+
+def test_within_a_level_service_and_gaps_do_not_make_a_program_older() -> None:
+    served = row("served", totals_s=[2.0] * 8, critical_path_s=1.0, gaps_s=3.0, num_gaps=1)
+    assert policy().rank(call(served), served, 5.0) == 5.0 - 1.0 + 2.0
 
 
 @pytest.mark.parametrize(("kv_tokens", "held"), [(2 * 1250, set()), (2 * 1250 - 1, {"b"})])

@@ -24,12 +24,28 @@ def learnt(totals_s: list[float], under_way_s: tuple[float, ...] = ()) -> Servic
     return history
 
 
-def test_programs_that_all_need_the_same_are_nearer_their_end_the_more_they_have_had() -> None:
-    history = learnt([10.0] * 8)
-    assert history.expected_s(0.0) == 10.0  # all are over after 10 s, none before
-    # What is known holds for the ages at which a program was over: between them the one before counts.
-    assert history.expected_s(4.0) == 10.0
-    assert history.expected_s(10.0) == 10.0  # longer than any: as much as it has had
+def test_where_programs_are_alike_age_says_nothing() -> None:
+    """The index of single ages would go up and down with the few totals that there are: 4 and 6 s, and 9 to 11 s."""
+    history = learnt([4.0, 6.0, *(9.0, 10.0, 11.0) * 4])
+    fresh_s = history.expected_s(0.0)
+    assert 8.0 < fresh_s < 11.0
+    assert {history.expected_s(age_s) for age_s in (3.0, 4.0, 6.0, 10.5, 11.0, 50.0)} == {fresh_s}
+    assert learnt([10.0] * 8).expected_s(4.0) == 10.0
+
+
+def test_one_that_outlives_all_by_far_ends_the_likeness() -> None:
+    """Service of 500 s by a single one weighs more than that of all the others, of which none took longer than 11 s."""
+    history = learnt([*(9.0, 10.0, 11.0) * 4], (500.0,))
+    assert history.expected_s(500.0) == 500.0
+    assert history.expected_s(0.0) < 15.0
+
+
+def test_a_program_is_never_expected_to_need_less_than_a_fresh_one() -> None:
+    """Beyond 100 s the two of 101 s are nearly over, and most are over after 1 to 4 s."""
+    history = learnt([1.0, 2.0, 3.0, 4.0] * 5 + [50.0] * 2 + [101.0] * 2)
+    fresh_s = history.expected_s(0.0)
+    assert history.expected_s(4.0) > 2 * fresh_s
+    assert min(history.expected_s(age_s) for age_s in range(0, 120, 5)) == fresh_s
 
 
 def test_of_two_modes_the_short_one_is_tried_first() -> None:
@@ -168,3 +184,11 @@ def test_the_longer_memory_takes_the_place_of_the_shorter() -> None:
     assert (list(history.totals_s), list(history.contexts)) == ([5.0] * 9, [1] * 9)
     assert history.is_stale
     assert history.num_added != before
+
+
+@given(st.lists(positive, min_size=MIN_TOTALS, max_size=200), st.lists(positive, max_size=100), st.floats(0, 2e6))
+def test_no_age_is_expected_to_need_less_than_a_fresh_program(
+    totals_s: list[float], under_way_s: list[float], attained_s: float
+) -> None:
+    history = learnt(totals_s, tuple(under_way_s))
+    assert history.expected_s(attained_s) >= history.expected_s(0.0)

@@ -22,6 +22,7 @@ _ALPHA = 0.5  # what counts: 0 the mean of times, 1 of slowdowns
 _NUM_DIGITS = 9  # machines differ in the last ones of a power, and decisions are to come out the same on all
 _SHORTEST_S = 0.001  # no total counts as less
 _NEW_PER_LOOK = 16  # what is known is worked out anew once one in so many totals is new
+_ALIKE = 2.0  # in a class of programs that are alike, none is expected to need more than so many times what a fresh one is
 
 
 @dataclass(slots=True)
@@ -41,6 +42,7 @@ class ServiceHistory:
     _sums: list[int] = field(default_factory=list)  # of _sizes from each on, and 0
     _ages_s: list[float] = field(default_factory=list)
     _expected_s: list[float] = field(default_factory=list)
+    _are_alike: bool = False
 
     def add(self, total_s: float, context_tokens: int = 0) -> None:
         """A program is over: it had this much service in all, and this context at the end."""
@@ -79,8 +81,11 @@ class ServiceHistory:
         them the totals of a busy hour would be those of its short programs.
         """
         self._num_new = 0
-        self._ages_s, survivals = _survival(sorted(self.totals_s), sorted(under_way_s))
+        totals_s, ages_s = sorted(self.totals_s), sorted(under_way_s)
+        self._ages_s, survivals = _survival(totals_s, ages_s)
         self._expected_s = _inverse_gittins(self._ages_s, survivals)
+        expected_s = self._expected_s
+        self._are_alike = bool(expected_s) and max(expected_s) <= _ALIKE * expected_s[0] and _is_worn(totals_s, ages_s)
         self._sizes = sorted(self.contexts)
         self._sums = [*reversed(list(accumulate(reversed(self._sizes)))), 0]
 
@@ -93,16 +98,21 @@ class ServiceHistory:
         the distribution alone (Gittins 1979; Aalto, Ayesta and Righter 2009). With α = 0 that is the sum of the times, which
         is the long programs'; with α = 1 it is that of the slowdowns, for which a program that needs x goes by √(x · (x - a))
         (Hyytiä, Aalto and Penttinen 2012), and the long ones pay. Here α is ½. Where programs that have gone on long are
-        the likelier to go on, it grows with a, as in least attained service; where all need about the same it shrinks, and who
-        has begun is finished.
+        the likelier to go on, it grows with a, as in least attained service.
+
+        It never falls below what is expected of a fresh program, and in a class whose programs are alike it stays there: for
+        those, first come, first served is best (ibid.), and the index of so few totals is all noise.
 
         Beyond all totals, and where nothing is known: as much as it has had. A class without totals goes by those of all
         programs, but for no less than what the program has had: it may be the first of its kind, and a long one.
         """
         if not self._expected_s:
             return attained_s if self.fallback is None else max(attained_s, self.fallback.expected_s(attained_s))
+        fresh_s = self._expected_s[0]
+        if self._are_alike:
+            return fresh_s
         place = bisect_right(self._ages_s, attained_s) - 1
-        return self._expected_s[place] if place < len(self._expected_s) else attained_s
+        return max(fresh_s, self._expected_s[place] if place < len(self._expected_s) else attained_s)
 
     def expected_context_tokens(self, context_tokens: int) -> int:
         """How long a context gets that has come so far: the mean of those that got longer, if any did.
@@ -184,3 +194,19 @@ def _inverse_gittins(ages_s: Sequence[float], survivals: Sequence[float]) -> lis
                 best = min(best, invested_s / worth)
         expected_s.append(round(best ** (1 / (1 + _ALPHA)), _NUM_DIGITS))
     return expected_s
+
+
+def _is_worn(totals_s: Sequence[float], under_way_s: Sequence[float]) -> bool:
+    """Whether programs are the likelier to be over the more they have had; both arguments ascending.
+
+    By the total time on test (Epstein and Sobel 1953): the service of all programs up to the moment at which one is over, as a
+    share of all service. If age said nothing those shares would be spread evenly, with a mean of ½. Programs under way count
+    with what they have had.
+    """
+    ages_s = sorted([*totals_s, *under_way_s])
+    until_s = [0.0, *accumulate(ages_s)]
+    on_test_s = 0.0
+    for total_s in totals_s:
+        place = bisect_right(ages_s, total_s)
+        on_test_s += until_s[place] + total_s * (len(ages_s) - place)
+    return on_test_s >= until_s[-1] * len(totals_s) / 2

@@ -16,8 +16,6 @@ from agentix.core.residents import Candidate, choose_residents
 # What a program needs beyond its context before its call ends: a sixteenth of it, as contexts grow, and an answer.
 _GROWTH = 17 / 16
 _ANSWER_TOKENS = 64
-# Within a level: by start plus so many times the expected service. 0 would be programs first come, first served.
-_STRETCH = 10.0
 
 
 class Gittins(SchedulingPolicy):
@@ -30,8 +28,9 @@ class Gittins(SchedulingPolicy):
 
     Who runs: a call's level is the one whose range holds R - W / patience, W being how long its program has waited so far; so
     programs that wait for `patience` times what they still need stand on the first level, and nobody waits for ever. Within a
-    level by `started + 10 R`, a deadline that an old program meets before a new one of its kind. The level is asked for
-    again when a quantum is used up: in a class where all need about the same, who has begun moves up.
+    level by the moment at which W reaches R if the program does nothing but wait, so that who has waited goes before who has
+    just come, and of two that have waited for as long the shorter goes first. The level is asked for again when a quantum is
+    used up.
 
     Whose context stays: see `held_back`. The paper's PLAS and ATLAS (§4.2) decide the first question alone, and where contexts
     are long they keep admitting programs whose KV then displaces that of the programs before them.
@@ -70,8 +69,8 @@ class Gittins(SchedulingPolicy):
         return now + self.urgency_s(row, now) * self._patience
 
     def rank(self, call: CallRow, row: ProgramRow, now: float) -> float:
-        """The program's virtual deadline."""
-        return row.started_s + _STRETCH * self.expected_s(row)
+        """When it will have waited for as long as it is expected to need."""
+        return now - _waited_s(row, now) + self.expected_s(row)
 
     def held_back(
         self, rows: Sequence[ProgramRow], held: frozenset[str], capacity: EngineCapacity, now: float
