@@ -12,15 +12,17 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from benchmarks.policy.cell import BOUND, DEVICE, KV_TOKENS, MODEL, NUM_SLOTS, POLICIES
+from benchmarks.policy.cell import BOUND, DEVICE, KV_TOKENS, MODEL, NUM_SLOTS
 from benchmarks.policy.hostile import SATURATED, find_saturation, play
 from benchmarks.policy.runs import Runs, add_options, minutes, names, open_document, play_missing, save, table
 from benchmarks.policy.shapes import SHAPES
+from benchmarks.policy.variants import NO_FADING
 
 LOAD = 1.2
 _FIRST = ("fcfs", "default", BOUND)  # these are played first: what a run that is cut short should have
 _WORSE = 1.02  # from so many times first come, first served on, a cell is marked
-ORDER = ("fcfs", "plas", "program_fcfs", "pause_resume", "las", "default", "srpt", BOUND)
+ORDER = ("fcfs", "plas", "program_fcfs", "pause_resume", "las", "default", NO_FADING, "srpt", BOUND)
+_LABELS = {BOUND: "srpt, resident", NO_FADING: "default, no fading"}
 _METRICS = {"mean JCT": "jct_s", "P99 JCT": "jct_p99_s", "token latency": "token_latency_s", "makespan": "makespan_s"}
 
 
@@ -30,10 +32,10 @@ def main() -> None:
         prog="python -m benchmarks.policy.adversarial", description=(__doc__ or "").splitlines()[0]
     )
     parser.add_argument("--shapes", default=",".join(SHAPES), help=f"of {', '.join(SHAPES)}")
-    parser.add_argument("--policies", default=",".join(POLICIES), help="these alone")
+    parser.add_argument("--policies", default=",".join(ORDER), help="these alone")
     add_options(parser, out=Path("docs/results/policy-adversarial.json"))
     args = parser.parse_args()
-    shapes, policies = names(parser, args.shapes, SHAPES), names(parser, args.policies, POLICIES)
+    shapes, policies = names(parser, args.shapes, SHAPES), names(parser, args.policies, ORDER)
     document = open_document(parser, args)
     saturation: Runs = document.setdefault("saturation", {})
 
@@ -110,7 +112,7 @@ def _shape_table(runs: Runs, saturation: Runs, shape: str) -> str:
             seconds = [f"{run['jct_s']:.1f}", f"{run['jct_p99_s']:.0f}", f"{run['token_latency_s']:.3f}"]
             rest = [f"{run['makespan_s']:.0f}", f"{run['worst_slowdown']:.1f}", f"{run['hit_rate']:.2f}"]
             by_kind = [f"{run['jct_by_kind_s'][kind]:.1f}" for kind in kinds]
-            rows.append(["`srpt, resident`" if policy == BOUND else f"`{policy}`", *seconds, *rest, *by_kind])
+            rows.append([f"`{_LABELS.get(policy, policy)}`", *seconds, *rest, *by_kind])
     rate = f" Load 1: {saturation[shape]['rate_per_s']:.2g} programs/s." if shape in saturation else ""
     return f"## {shape}\n\n{_sentence(SHAPES[shape].says)}{rate}\n\n" + table(
         [*head, *(f"mean JCT s, {k}" for k in kinds)], rows

@@ -177,6 +177,13 @@ def long_gaps(rng: random.Random, scale: float) -> list[Program]:
     return _shuffled(rng, scale, (80, slow, "agent"))
 
 
+def long_lived(rng: random.Random, scale: float) -> list[Program]:
+    """Agents that stay all the time, one call after the other, while short ones come and go."""
+    resident = Agent(kind="resident", num_calls=100, first_tokens=4000, new_tokens=100, output_tokens=60, mean_gap_s=3.0)
+    residents = [resident.program(rng, f"resident-{i}", "resident") for i in range(_times(10, scale))]
+    return residents + _shuffled(rng, scale, (600, replace(_SHORT, output_tokens=150), "short"))
+
+
 def long_answers(rng: random.Random, scale: float) -> list[Program]:
     """Programs of one call, whose service is not over before they are: slots, not KV, are short."""
     brief = Agent(kind="brief", num_calls=1, first_tokens=500, output_tokens=80)
@@ -205,6 +212,7 @@ SHAPES = {
     "wide": Shape(make=wide, says="programs of 100 parallel threads beside chains"),
     "abandoned": Shape(make=abandoned, says="a quarter of the programs stop calling, unannounced, with 12,000 tokens each"),
     "long_gaps": Shape(make=long_gaps, says="tools of minutes between calls of 20,000 tokens"),
+    "long_lived": Shape(make=long_lived, says="ten agents of 100 calls that were there first, beside 600 short ones"),
     "long_answers": Shape(make=long_answers, says="single calls with answers of 4,000 tokens beside single calls of 80"),
     "unique_classes": Shape(make=_classes(lambda program_id: program_id), says="short and big ones, each a class of its own"),
     "one_class": Shape(make=_classes(lambda _: ""), says="the same programs, all in the class without a name"),

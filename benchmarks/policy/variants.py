@@ -12,6 +12,7 @@ from agentix.core.program import ProgramRow
 from agentix.core.residents import choose_residents
 from benchmarks.policy.cell import BOUND
 
+NO_FADING = f"{__name__}:NoFading"
 _FOREVER = 1e9  # finite, so that 0 times it is 0
 
 
@@ -42,6 +43,14 @@ class NoAging(Gittins):
 
     def __init__(self, config: SchedulerConfig) -> None:
         super().__init__(replace(config, patience=_FOREVER))
+
+
+class NoFading(Gittins):
+    """What a program had long ago counts in full."""
+
+    def expected_s(self, row: ProgramRow) -> float:
+        """As ever, of a program without gaps."""
+        return super().expected_s(replace(row, num_gaps=0))
 
 
 class NoReserve(Gittins):
@@ -106,6 +115,7 @@ VARIANTS = {
     "default": ("default", "both"),
     "one class": (f"{__name__}:OneClass", "learning from all programs together"),
     "no aging": (f"{__name__}:NoAging", "waiting makes up for nothing (`patience` without end)"),
+    "no fading": (NO_FADING, "service of long ago counts in full"),
     "no reserve": (f"{__name__}:NoReserve", "no room is kept for residents to grow"),
     "no margin": (f"{__name__}:NoMargin", "a better outsider displaces at once, whatever that costs"),
     "hard set": (f"{__name__}:HardSet", "no resident is ever displaced"),

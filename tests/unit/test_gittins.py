@@ -63,6 +63,16 @@ def test_a_row_says_what_it_is_likely_to_need_only_if_programs_have_shown_it() -
     assert taught_shell.row().learnt_s == 8.0
 
 
+def test_what_was_long_ago_fades() -> None:
+    """After 40 gaps half of it counts, so that a program that stays for hours is not served last for ever."""
+    for num_gaps, counts_s in ((0, 8.0), (40, 4.0), (120, 2.0)):
+        stays = row(service_s=8.0, critical_path_s=8.0, num_gaps=num_gaps)
+        assert policy().expected_s(stays) == counts_s
+        learnt = history([2.0**i for i in range(12)])
+        stays.history = learnt
+        assert policy().expected_s(stays) == learnt.expected_s(counts_s)
+
+
 def test_in_a_class_of_equals_who_has_begun_is_as_good_as_a_new_one() -> None:
     """Two needed 6 s and eight 9 s; one that has had 6.5 s may be nearer its end, but the class says: by turns."""
     totals_s = [6.0] * 2 + [9.0] * 8

@@ -42,6 +42,25 @@ def test_a_newcomer_must_be_better_by_what_the_move_costs_everybody() -> None:
         assert choose_residents(programs, CAPACITY) == {loser}
 
 
+def test_small_ones_come_in_past_one_whose_turn_has_come_and_larger_ones_do_not() -> None:
+    """8 slots full of programs of 3 tokens take a quarter of the cache: what they may, as 55 still fit beside."""
+    programs = [resident("in", 75, 1.0, is_running=True), program("first", 30, 0.0, started_s=-1.0)]
+    past = [program(name, need_tokens, 0.0) for name, need_tokens in (("small", 3), ("larger", 4))]
+    assert choose_residents([*programs, *past], CAPACITY) == {"first", "larger"}
+
+
+def test_nobody_comes_in_past_one_that_needs_nearly_all() -> None:
+    programs = [resident("in", 25, 1.0, is_running=True), program("first", 80, 0.0, started_s=-1.0), program("small", 3, 0.0)]
+    assert choose_residents(programs, CAPACITY) == {"first", "small"}
+
+
+def test_a_small_one_whose_turn_has_come_leaves_less_to_grow_into() -> None:
+    """A quarter of the cache or four times its own need, whichever is less: 100 - 84 tokens are enough for one of 3."""
+    for in_tokens, held in ((84, set()), (86, {"small"})):
+        programs = [resident("in", in_tokens, 1.0, is_running=True, reserve_tokens=100), program("small", 3, 0.0)]
+        assert choose_residents(programs, CAPACITY) == held
+
+
 def test_where_contexts_cost_nothing_the_better_one_is_in() -> None:
     free = EngineCapacity(kv_tokens=100, num_slots=8)
     assert choose_residents([resident("in", 80, 2.0), program("new", 80, 1.9)], free) == {"in"}

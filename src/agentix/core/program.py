@@ -16,6 +16,8 @@ MIN_WEIGHT, MAX_WEIGHT = 0.001, 1000.0
 OUTPUT_WEIGHT = 2
 HALF_LIFE_S = 60.0
 
+FADING_GAPS = 40  # see `ProgramRow.faded_s`
+
 
 @dataclass(slots=True, kw_only=True)
 class CallRow:
@@ -114,6 +116,15 @@ class ProgramRow:
         return self.service_s + sum(call.service_s for call in self.calls.values())
 
     @property
+    def faded_s(self) -> float:
+        """Attained service, the less of it the more gaps between calls there have been: half of it after FADING_GAPS.
+
+        In the limit it is what so many calls take in the mean; a program that stays for hours is as old as what it has had
+        lately, and not served last for ever.
+        """
+        return self.attained_s * FADING_GAPS / (FADING_GAPS + self.num_gaps)
+
+    @property
     def has_been_served(self) -> bool:
         """Whether a call of it has ever run here or is over."""
         return self.num_over > 0 or any(call.running or call.service_s > 0 for call in self.calls.values())
@@ -121,7 +132,7 @@ class ProgramRow:
     @property
     def learnt_s(self) -> float | None:
         """The service that it is likely to need yet, as others of its class have shown; None: nothing is known."""
-        return self.history.expected_s(self.attained_s) if self.history is not None and self.history.foretells else None
+        return self.history.expected_s(self.faded_s) if self.history is not None and self.history.foretells else None
 
     @property
     def mean_gap_s(self) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 
 from agentix.core.capacity import EngineCapacity
@@ -48,10 +48,15 @@ class _Room:
     def holds(self, newcomer: Candidate) -> bool:
         """Whether it may come in: with what it will need; or, if its turn has come, with what it needs now.
 
-        Then a share of the cache stays free for all to grow into, unless it would have the cache to itself.
+        Then a share of the cache stays free for all to grow into, or a few times as much as it takes itself if that is less,
+        unless it would have the cache to itself.
         """
-        least_room = min(newcomer.need_tokens + self.kv_tokens // _GROWING_SHARE, self.kv_tokens)
-        return self.later >= newcomer.reserve_tokens or (newcomer.index_s <= 0 and self.now >= least_room)
+        return self.later >= newcomer.reserve_tokens or (newcomer.index_s <= 0 and self.now >= self.least_for(newcomer))
+
+    def least_for(self, newcomer: Candidate) -> int:
+        """Tokens that must be free for one whose turn has come."""
+        growth = min(_GROWING_SHARE * newcomer.need_tokens, self.kv_tokens // _GROWING_SHARE)
+        return min(newcomer.need_tokens + growth, self.kv_tokens)
 
     def take(self, newcomer: Candidate) -> None:
         self.now -= newcomer.need_tokens
@@ -73,7 +78,8 @@ def choose_residents(candidates: Sequence[Candidate], capacity: EngineCapacity) 
     are long next to the work left it is a set that nobody leaves before his end; the margin is computed, not chosen.
 
     A program whose turn has come (index 0) need not wait for room to grow into, and while it does not fit nobody comes in past
-    it: else smaller ones would take every token that is given back, and a long context would wait for ever.
+    it: else smaller ones would take every token that is given back, and a long context would wait for ever. But for those that
+    are so small that an engine full of them would leave it room enough: they are over long before.
     """
     outside = {c.program_id for c in candidates if not c.is_resident}
     room = _Room(capacity.kv_tokens, capacity.kv_tokens, capacity.kv_tokens)
@@ -89,11 +95,12 @@ def choose_residents(candidates: Sequence[Candidate], capacity: EngineCapacity) 
     losers = sorted((c for c in losers if c.program_id not in outside), key=lambda c: (c.program_id in lends, c.index_s))
     held_up_s = capacity.prefill_s_per_token * sum(c.is_waiting for c in candidates)
     num_misfits = 0
-    for newcomer in _best_first(c for c in candidates if c.is_waiting and c.program_id in outside):
+    queue = _best_first(c for c in candidates if c.is_waiting and c.program_id in outside)
+    for place, newcomer in enumerate(queue, start=1):
         beaten = _beaten_by(newcomer, losers, room, held_up_s, lends)
         if beaten is None:
             if newcomer.index_s <= 0:
-                return frozenset(outside)
+                return frozenset(outside.difference(_let_past(newcomer, queue[place:], room, capacity)))
             num_misfits += 1
             if num_misfits == _MAX_MISFITS:
                 break
@@ -109,6 +116,16 @@ def choose_residents(candidates: Sequence[Candidate], capacity: EngineCapacity) 
             outside.remove(late.program_id)
             room.take(late)
     return frozenset(outside)
+
+
+def _let_past(first: Candidate, queue: Iterable[Candidate], room: _Room, capacity: EngineCapacity) -> Iterator[str]:
+    """Those of the queue behind `first`, whose turn has come, that may come in before it."""
+    passing_tokens = capacity.kv_tokens // (_GROWING_SHARE * max(1, capacity.num_slots))
+    if room.least_for(first) + passing_tokens * capacity.num_slots <= capacity.kv_tokens:
+        for newcomer in queue:
+            if newcomer.need_tokens <= passing_tokens and room.holds(newcomer):
+                room.take(newcomer)
+                yield newcomer.program_id
 
 
 def _best_first(candidates: Iterable[Candidate]) -> list[Candidate]:

@@ -49,7 +49,7 @@ class Gittins(SchedulingPolicy):
         """R: service that the program is expected to need until it is over, seconds, by its weights; always above 0."""
         expected_s = row.told_s if row.told_s is not None else row.learnt_s
         if expected_s is None:
-            expected_s = row.attained_s
+            expected_s = row.faded_s
         return max(self._least_s, expected_s) / row.weight / self._weights.get(row.program_class, 1.0)
 
     def urgency_s(self, row: ProgramRow, now: float) -> float:
