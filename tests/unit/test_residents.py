@@ -43,8 +43,8 @@ def test_a_newcomer_must_be_better_by_what_the_move_costs_everybody() -> None:
 
 
 def test_small_ones_come_in_past_one_whose_turn_has_come_and_larger_ones_do_not() -> None:
-    """8 slots full of programs of 3 tokens take a quarter of the cache: what they may, as 55 still fit beside."""
-    programs = [resident("in", 75, 1.0, is_running=True), program("first", 30, 0.0, started_s=-1.0)]
+    """8 slots full of programs of 3 tokens take a quarter of the cache: what they may, as 75 still fit beside."""
+    programs = [resident("in", 45, 1.0, is_running=True), program("first", 50, 0.0, started_s=-1.0, reserve_tokens=60)]
     past = [program(name, need_tokens, 0.0) for name, need_tokens in (("small", 3), ("larger", 4))]
     assert choose_residents([*programs, *past], CAPACITY) == {"first", "larger"}
 
@@ -55,9 +55,9 @@ def test_nobody_comes_in_past_one_that_needs_nearly_all() -> None:
 
 
 def test_a_small_one_whose_turn_has_come_leaves_less_to_grow_into() -> None:
-    """A quarter of the cache or four times its own need, whichever is less: 100 - 84 tokens are enough for one of 3."""
-    for in_tokens, held in ((84, set()), (86, {"small"})):
-        programs = [resident("in", in_tokens, 1.0, is_running=True, reserve_tokens=100), program("small", 3, 0.0)]
+    """A quarter of the cache or 16 times its own need, whichever is less: 100 - 83 tokens are enough for one of 1."""
+    for in_tokens, held in ((83, set()), (84, {"small"})):
+        programs = [resident("in", in_tokens, 1.0, is_running=True, reserve_tokens=100), program("small", 1, 0.0)]
         assert choose_residents(programs, CAPACITY) == held
 
 

@@ -11,6 +11,7 @@ from agentix.core.capacity import EngineCapacity
 _MAX_MISFITS = 4
 # So much of the cache, one part in so many, is left to grow into where not everybody's growth is reserved.
 _GROWING_SHARE = 4
+_ROOM_BESIDE = 16  # or so many times what the newcomer needs itself, which for a tiny one is less
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,14 +49,14 @@ class _Room:
     def holds(self, newcomer: Candidate) -> bool:
         """Whether it may come in: with what it will need; or, if its turn has come, with what it needs now.
 
-        Then a share of the cache stays free for all to grow into, or a few times as much as it takes itself if that is less,
+        Then a share of the cache stays free for all to grow into, or many times as much as it takes itself if that is less,
         unless it would have the cache to itself.
         """
         return self.later >= newcomer.reserve_tokens or (newcomer.index_s <= 0 and self.now >= self.least_for(newcomer))
 
     def least_for(self, newcomer: Candidate) -> int:
         """Tokens that must be free for one whose turn has come."""
-        growth = min(_GROWING_SHARE * newcomer.need_tokens, self.kv_tokens // _GROWING_SHARE)
+        growth = min(_ROOM_BESIDE * newcomer.need_tokens, self.kv_tokens // _GROWING_SHARE)
         return min(newcomer.need_tokens + growth, self.kv_tokens)
 
     def take(self, newcomer: Candidate) -> None:
