@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.policy.cell import BOUND, POLICIES, TRACES, Cell, find_saturation, play
+from benchmarks.policy.cell import BOUND, POLICIES, TRACES, Cell, find_saturation, play_as_mapping
 from benchmarks.policy.page import write_page
 from benchmarks.policy.runs import Runs, Task, add_options, names, open_document, play_missing, save
 
@@ -38,7 +37,7 @@ def main() -> None:
         play_missing(function, tasks, into, num_processes=args.jobs, on_done=lambda: _write(args.out, document))
 
     run(find_saturation, {trace: (trace, args.scale) for trace in traces}, saturation)
-    run(_result, {key: (cell,) for key, cell in _cells(traces, saturation, args.scale).items()}, document["runs"])
+    run(play_as_mapping, {key: (cell,) for key, cell in _cells(traces, saturation, args.scale).items()}, document["runs"])
     _write(args.out, document)
     print(f"see {args.out.with_suffix('.md')}")
 
@@ -46,10 +45,6 @@ def main() -> None:
 def _write(path: Path, document: dict[str, Any]) -> None:
     save(path, document)
     write_page(path.with_suffix(".md"), document)
-
-
-def _result(cell: Cell) -> dict[str, Any]:
-    return asdict(play(cell))
 
 
 def _cells(traces: list[str], saturation: Mapping[str, float], scale: float) -> dict[str, Cell]:

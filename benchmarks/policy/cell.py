@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from agentix.core.config import SchedulerConfig
 from agentix.core.errors import ConfigError
@@ -100,6 +101,11 @@ def play(cell: Cell) -> Result:
         makespan_s=document["makespan_s"],
         hit_rate=document["prefix_hit_rate"],
     )
+
+
+def play_as_mapping(cell: Cell) -> dict[str, Any]:
+    """The same, ready for JSON; here and not beside `main`, so that another process finds it."""
+    return asdict(play(cell))
 
 
 def find_saturation(trace: str, scale: float) -> float:
