@@ -9,7 +9,7 @@ from agentix.core.capacity import EngineCapacity
 from agentix.core.config import SchedulerConfig
 from agentix.core.policies.gittins import Gittins
 from agentix.core.program import ProgramRow
-from agentix.core.residents import choose_residents
+from agentix.core.residents import Candidate, choose_residents
 from benchmarks.policy.cell import BOUND
 
 NO_FADING = f"{__name__}:NoFading"
@@ -97,12 +97,13 @@ class HardSet(_OtherEngine):
         return replace(capacity, prefill_s_per_token=_FOREVER)
 
 
-class NoShare(_OtherEngine):
+class NoShare(Gittins):
     """Who stays goes by the time until a program is over alone, however much of the KV cache it takes meanwhile."""
 
-    def other(self, capacity: EngineCapacity) -> EngineCapacity:
-        """One with so few slots that every program's share of them is the larger one."""
-        return replace(capacity, num_slots=0)
+    def _candidate(self, row: ProgramRow, held: frozenset[str], capacity: EngineCapacity, now: float) -> Candidate:
+        candidate = super()._candidate(row, held, capacity, now)
+        share = max(1.0, candidate.need_tokens * capacity.num_slots / capacity.kv_tokens)
+        return replace(candidate, index_s=candidate.index_s / share)
 
 
 # What stands in the tables: a policy, and what it is.
