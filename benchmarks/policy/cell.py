@@ -35,6 +35,7 @@ POLICIES = ("fcfs", "plas", "default", "program_fcfs", "pause_resume", "las", "s
 # The load at which programs take so many times as long as alone is what an engine under first come, first served can carry.
 _SATURATED = 5.0
 _ALONE_PER_S = 0.002
+_AT_ONCE_PER_S = 100.0  # who has not come to take so long by then never does, being too few
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,15 +110,17 @@ def play_as_mapping(cell: Cell) -> dict[str, Any]:
 
 
 def find_saturation(trace: str, scale: float) -> float:
-    """Programs per second at which first come, first served is saturated, within 3 %."""
+    """Programs per second at which first come, first served is saturated, within 3 %; _AT_ONCE_PER_S at the most."""
 
     def mean_jct_s(rate_per_s: float) -> float:
         return play(Cell(trace=trace, policy="fcfs", rate_per_s=rate_per_s, scale=scale)).jct_s
 
     bound_s = _SATURATED * mean_jct_s(_ALONE_PER_S)
     low = 0.05
-    while mean_jct_s(2 * low) <= bound_s:
+    while low < _AT_ONCE_PER_S and mean_jct_s(2 * low) <= bound_s:
         low *= 2
+    if low >= _AT_ONCE_PER_S:
+        return _AT_ONCE_PER_S
     high = 2 * low
     while high / low > 1.03:
         middle = (low * high) ** 0.5
