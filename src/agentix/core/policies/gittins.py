@@ -23,7 +23,8 @@ class Gittins(SchedulingPolicy):
 
     That number, R, is the inverse Gittins index of what the program has attained, learnt from the totals of its class
     (`ServiceHistory`); a class of which nothing is known yet goes by the totals of all, and with none at all R is what the
-    program has attained, as in PLAS: an engine that is never told of a program's end must not serve the long ones first.
+    program has attained, less what fades (`ProgramRow.faded_s`), as in PLAS: an engine that is never told of a program's end
+    must not serve the long ones first.
     Where a gateway, which sees more programs end, says what it expects, that holds.
 
     Who runs: a call's level is the one whose range holds R - W / patience, W being how long its program has waited so far; so
