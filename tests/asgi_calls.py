@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -44,10 +44,12 @@ async def ask(
     query: bytes = b"",
     leaves: bool = False,
     patience_s: float = DEADLINE_S,
+    at_end: Callable[[], Awaitable[None]] | None = None,
 ) -> Answer:
     """One request whose body comes in pieces. `leaves`: its client goes away instead of sending the last of them.
 
-    A client that stays goes away after `patience_s`. Raises what the application raises; a test fails if it hangs.
+    A client that stays goes away after `patience_s`. `at_end` is awaited as the last of the answer is sent. Raises what the
+    application raises; a test fails if it hangs.
     """
     answer, over = Answer(), asyncio.Event()
     rest = list(pieces[:-1] if leaves else pieces)
@@ -69,6 +71,8 @@ async def ask(
         if not message.get("more_body", False):
             answer.complete = True
             over.set()
+            if at_end is not None:
+                await at_end()
 
     scope = {
         "type": "http",

@@ -4,8 +4,9 @@
     python -m benchmarks.gateway --peers litellm,vllm-router,smg --venvs DIR
 
 Prints the table in Markdown. The engine is a mock with set delays: only what lies between it and the client is measured. The
-gateway has a core to itself; mock engine and load generator share the others. A peer is installed into a virtual environment
-of its own below DIR if it is not there; one that does not install or start is reported as such.
+gateway has a core to itself, where the others stand still meanwhile; mock engine and load generator share the others. A peer is
+installed into a virtual environment of its own below DIR if it is not there; one that does not install or start is reported
+as such.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from typing import Any, ParamSpec
 from benchmarks.gateway.arms import Arm, Server
 from benchmarks.gateway.load import Load
 from benchmarks.gateway.mock_engine import BURST, SLOW
-from benchmarks.gateway.process import BenchmarkError, memory_mb, read_line, started
+from benchmarks.gateway.process import BenchmarkError, memory_mb, read_line, started, suspended
 
 Document = dict[str, Any]
 P = ParamSpec("P")
@@ -99,7 +99,9 @@ class Measurement:
 
             def play(arm: Arm, number: int, name: str, load: Load) -> None:
                 self._tell(f"round {number + 1} of {self._plan.num_rounds}: {name}, {arm.name}")
-                self._arms[arm.name]["rounds"][-1][name] = self._send(replace(load, url=servers[arm.name].url))
+                others = (s.pid for other, s in servers.items() if other != arm.name and s.pid is not None)
+                with suspended(others):
+                    self._arms[arm.name]["rounds"][-1][name] = self._send(replace(load, url=servers[arm.name].url))
 
             for arm in arms:
                 self._tell(f"starting {arm.name}")

@@ -15,6 +15,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, StreamingRespon
 from agentix.core import ConfigError
 from agentix.core.balancers import BALANCERS
 from agentix.gateway import EngineTarget, GatewayConfig, create_app
+from asgi_calls import ask
 from fake_engine import METRICS, USAGE, FakeEngine, served, sse
 from gateway_system import CHAT, System, eventually, gateway
 
@@ -244,6 +245,44 @@ async def test_a_client_that_leaves_while_it_sends_is_no_error(start: Callable[.
     scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": []}
     await system.app(scope, receive, send)  # raises nothing that a server would log
     assert not system.table.calls
+
+
+@pytest.mark.parametrize("mode", ["ok", "refuse"])
+async def test_a_client_has_its_answer_before_the_books_are_closed_and_whoever_asks_then_after_that(
+    start: Callable[..., Any], mode: str
+) -> None:
+    system = await start(FakeEngine(mode=mode))
+    headers, seen = [(b"x-agentix-program", b"p")], []
+
+    async def ask_next() -> None:
+        seen.append(dict(system.table.row("p").calls))
+
+    async def at_end() -> None:
+        assert system.table.row("p").calls
+        asyncio.get_running_loop().call_soon(lambda: waiting.append(asyncio.create_task(ask_next())))
+
+    waiting: list[asyncio.Task[None]] = []
+    answer = await ask(system.app, "POST", "/v1/chat/completions", [json.dumps(CHAT).encode()], headers=headers, at_end=at_end)
+    assert answer.complete
+    await asyncio.gather(*waiting)
+    assert seen == [{}]
+    row = system.table.row("p")
+    assert (row.num_finished, row.num_aborted) == ((1, 0) if mode == "ok" else (0, 1))
+
+
+async def test_the_books_of_a_client_that_does_not_read_its_answer_are_closed_too(start: Callable[..., Any]) -> None:
+    system, read = await start(FakeEngine()), asyncio.Event()
+
+    async def at_end() -> None:
+        await read.wait()
+
+    headers = [(b"x-agentix-program", b"p")]
+    call = ask(system.app, "POST", "/v1/chat/completions", [json.dumps(CHAT).encode()], headers=headers, at_end=at_end)
+    asking = asyncio.create_task(call)
+    await eventually(lambda: "p" in system.table.rows and system.table.row("p").num_finished == 1)
+    assert not asking.done()
+    read.set()
+    assert (await asking).complete
 
 
 async def test_an_engine_s_own_error_passes_and_costs_nothing(start: Callable[..., Any]) -> None:

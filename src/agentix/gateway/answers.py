@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 
 from agentix.gateway.accounting import Account, parse_json, read_account
@@ -19,7 +20,7 @@ from agentix.gateway.waiting import queue_headers
 class Answers:
     """Passes on the answers of one API.
 
-    The books of a call are closed before its client has the end of the answer: its next call may follow at once.
+    The books of a call are closed before its client's next call is looked at, which may follow at once.
     """
 
     def __init__(self, api: Api, exchange: Exchange, books: Books) -> None:
@@ -32,16 +33,7 @@ class Answers:
         engine_id = self._x.admission.places[call.key].engine_id
         headers = client_headers(answer.raw_headers, call.identity, call.call_id, engine_id) + queue_headers(self._x, call)
         if answer.rest is None:
-            data = answer.first
-            answer.visit.succeeded()
-            if answer.status_code < 400:
-                said = parse_json(data)
-                self._books.settle(call, Outcome.FINISHED, "", read_account(said))
-                self._books.note(call, said)
-            else:
-                self._note_refusal(call, answer.status_code)
-            self._books.close(call)
-            await client.finish(answer.status_code, headers, data)
+            await self._pass_on_whole(call, answer, client, headers)
             return
         options = call.body.get("stream_options")
         stream = EventStream(self._api, keep_usage=isinstance(options, dict) and bool(options.get("include_usage")))
@@ -68,6 +60,32 @@ class Answers:
                 self._books.note(call, stream.answer())
         self._books.close(call)
         await client.write(stream.close(), last=True)
+
+    async def _pass_on_whole(self, call: Call, answer: Answer, client: Downstream, headers: list[tuple[bytes, bytes]]) -> None:
+        """The same for an answer that is no stream. Its client does not wait for the books, a third of all that is left to do.
+
+        Bytes leave between two rounds of the event loop. Whatever comes in then stands behind the books in the next round.
+        """
+        answer.visit.succeeded()
+        self._books.settle(call, Outcome.FINISHED, "", call.account)
+        asyncio.get_running_loop().call_soon(self._account, call, answer)  # however slowly the client reads
+        try:
+            await client.finish(answer.status_code, headers, answer.first)
+            await asyncio.sleep(0)
+        finally:
+            self._account(call, answer)
+
+    def _account(self, call: Call, answer: Answer) -> None:
+        """Settle, note and close the books of a call whose answer is there as a whole, once."""
+        if call.closed:
+            return
+        if answer.status_code < 400:
+            said = parse_json(answer.first)
+            self._books.settle(call, Outcome.FINISHED, "", read_account(said))
+            self._books.note(call, said)
+        else:
+            self._note_refusal(call, answer.status_code)
+        self._books.close(call)
 
     def _settle_stream(self, call: Call, answer: Answer, stream: EventStream) -> None:
         """A stream has come to its end, or has told of an error: then it has failed, whatever its status line says."""

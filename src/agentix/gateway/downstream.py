@@ -28,16 +28,18 @@ class Downstream:
         self._receive = receive
         self._send = send
         self._started = False
+        self._ended = False
 
     async def cancel_when_gone(self, work: CancelScope) -> None:
-        """Wait for the client to disconnect, then cancel everything that is done for it."""
+        """Wait for the client to disconnect, then cancel everything that is done for it; unless it has the whole answer."""
         while (await self._receive())["type"] != "http.disconnect":
             pass
-        work.cancel()
+        if not self._ended:  # servers say so as well when an answer is complete
+            work.cancel()
 
     async def respond(self, response: Response) -> None:
         """Send a complete answer."""
-        self._started = True
+        self._started = self._ended = True
         await response(self._scope, self._receive, self._send)
 
     async def start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
@@ -55,6 +57,7 @@ class Downstream:
 
     async def write(self, data: bytes, *, last: bool = False) -> None:
         """Send a piece of the body."""
+        self._ended |= last
         if data or last:
             await self._send({"type": "http.response.body", "body": data, "more_body": not last})
 
