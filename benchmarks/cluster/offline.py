@@ -12,7 +12,7 @@ from benchmarks.paper.setup import ATLAS, VLLM_OPT, System
 from benchmarks.paper.sweep import Outcomes
 
 _NUM_ENGINES = 2
-_NUM_PROGRAMS = 240
+_NUM_PROGRAMS = 500
 _SEEDS = (0, 1)
 _WINDOWS = (16, 32, 64, 128, None)  # programs at once and engine; None: all
 _SYSTEMS: dict[str, System] = {"FCFS": VLLM_OPT, "ATLAS": ATLAS}

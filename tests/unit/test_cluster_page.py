@@ -15,10 +15,11 @@ def test_the_aim_is_judged_against_the_better_of_the_two() -> None:
     """Rates at which curves that grow as 2^rate reach 4: shifted by the numbers given."""
     rates = {ROUND_ROBIN: 1.0, LEAST_USED: 2.0, SESSION_HASH: 2.0, PAPER: 2.2, GUARDED: 2.6}
     curves = {balancer: [(rate - 1, 2.0), (rate + 1, 8.0)] for balancer, rate in rates.items()}
-    case = {"workload": "chat", "num_engines": 4, "latency": 4.0, "curves": curves, "hit_rate": dict.fromkeys(rates, 0.5)}
+    hit_rate = dict.fromkeys(rates, 0.5)
+    case = {"workload": "chat", "num_engines": 4, "latencies": [4.0, 9.0], "curves": curves, "hit_rate": hit_rate}
     text = Balancers().text({"cases": [case]})
-    assert "**It holds.**" in text
-    assert f"| `{PAPER}` | 2.20 | 1.10× | 50% |" in text
+    assert "It is at 4 s/token. **It holds.**" in text
+    assert f"| `{PAPER}` | 2.20 (1.10×) | ≥3.20 (–) | 50% |" in text
     curves[GUARDED] = curves[PAPER]
     assert "**It does not hold here.**" in Balancers().text({"cases": [case]})
 
