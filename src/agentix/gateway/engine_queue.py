@@ -152,16 +152,24 @@ class EngineQueue:
         return scheduler.position(place.key) - len(scheduler.running) + 1
 
     def charge(self, now: float, sent_s: Callable[[str], float]) -> None:
-        """Charge the calls in the engine the time since the last charge: a batch shares the engine, so each all of it.
+        """Charge the calls in the engine for the time since the last charge: each all of it, since a batch shares the engine.
 
+        Where some of them wait in the engine, and it does not tell which, each is charged the share of the time for which
+        it ran if they take turns: else whoever waits would count as served.
         `sent_s`: since when a call is in the engine; one that came since the last charge is charged from this one on.
         O(calls). What a call really took is known when it is over; this is for its level meanwhile.
         """
         since_s, self._charged_s = self._charged_s, now
+        duration_s = (now - since_s) * self._running_share()
         for tenant, scheduler in self._schedulers.items():
             if scheduler.num_waiting or scheduler.running:
                 call_ids = tuple(sorted(c for c in scheduler.running if sent_s(c) <= since_s))
-                self._apply(tenant, StepCompleted(now=now, duration_s=now - since_s if call_ids else 0.0, call_ids=call_ids))
+                self._apply(tenant, StepCompleted(now=now, duration_s=duration_s if call_ids else 0.0, call_ids=call_ids))
+
+    def _running_share(self) -> float:
+        """How many of the calls in the engine it computes, as a share; all of them, if it does not tell."""
+        num_waiting = None if self.state is None else self.state.gauge.num_waiting(self.num_running)
+        return 1.0 if not num_waiting else max(0.0, 1.0 - num_waiting / max(1, self.num_running))
 
     def _hold(self, place: Place) -> None:
         self.num_held += 1

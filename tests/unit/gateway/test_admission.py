@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from agentix.core import ConfigError, ProcessTable, Scheduler, SchedulerConfig
 from agentix.core.events import CallAborted, CallFinished, ProgramStarted, from_record
 from agentix.gateway.admission_settings import AdmissionSettings
+from agentix.gateway.concurrency import EngineLoad
 from agentix.gateway.errors import HTTPError
 from agentix.gateway.tenants import Budget
 from held_calls import SCHEDULER, Gateway, tenant
@@ -59,6 +60,16 @@ def test_a_call_in_its_engine_sinks_with_what_it_takes_and_nobody_takes_it_out()
     gateway.admission.put_back("a1", 2.0, retry_after_s=0.0)
     gateway.admission.validate()
     assert [gateway.admission.describe(c)["position"] for c in ("a1", "b1")] == [2, 1], "it stands at the level it has sunk to"
+
+
+def test_calls_of_which_most_wait_in_the_engine_are_charged_as_if_they_took_turns() -> None:
+    gateway = Gateway(plugin=True)
+    for name in "abcdefgh":
+        gateway.arrive(f"{name}1")
+    gateway.pool.states["e0"].gauge.loaded(EngineLoad(num_running=2, num_waiting=6), num_sent=8)
+    gateway.admission.turns.tick(0.6)
+    gateway.admission.turns.tick(4.6)
+    assert [gateway.table.call(f"{name}1").service_s for name in "abcdefgh"] == pytest.approx([1.15] * 8)
 
 
 def test_a_call_that_the_engine_refuses_waits_at_its_old_place() -> None:
