@@ -67,7 +67,7 @@ contracts: install-dev ## who may import whom
 	@$(BIN)/lint-imports
 
 unit: install-dev ## fast tests: unit, property, golden
-	@$(BIN)/pytest tests/unit tests/property tests/golden
+	@$(BIN)/pytest -n auto --maxprocesses 8 tests/unit tests/property tests/golden
 
 integration: install-dev ## tests over sockets and processes, some with the real engine or a browser
 	@$(BIN)/pytest tests/integration tests/browser
