@@ -114,9 +114,9 @@ class Balancers:
             "## Balancers (the paper's figure 14)",
             "Programs per second at which the mean program-level token latency reaches the level given, read off its curve by "
             "rate; in brackets against the better of round-robin and least-used. The paper: up to 1.4. `sharegpt`: recorded "
-            "lengths, if `AGENTIX_TRACE_DIR` holds them. All that a balancer can gain is the share of prompts that is missing in "
-            "the cache under another one: with two engines half of the calls come home by chance, and where caches are large "
-            "enough for copies of a context on every engine, most find it anyway.",
+            "lengths, if `AGENTIX_TRACE_DIR` holds them. All that a balancer can gain is the share of prompts that is missing "
+            "in the cache under another one: with two engines half of the calls come home by chance, and where caches are "
+            "large enough for copies of a context on every engine, most find it anyway.",
         ]
         for case in numbers["cases"]:
             parts += _case(case)
