@@ -23,6 +23,7 @@ from typing import Any
 from agentix.bench.result import describe_machine
 from agentix.core.balancers import make_balancer
 from agentix.core.errors import AgentixError
+from agentix.engine.model import TINY
 from benchmarks.two_engines.kill import kill_engine, kill_gateway
 from benchmarks.two_engines.play import Document, Load, compare
 from benchmarks.two_engines.report import replace_section, section
@@ -39,6 +40,9 @@ def main() -> None:
         prog="python -m benchmarks.two_engines", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--workload", type=Path, help=f"trace with text; default: {_TRACE} in $AGENTIX_TRACE_DIR")
+    parser.add_argument(
+        "--model", default=TINY, help=f"a built-in model; default: {TINY}, with which prompts cost next to nothing"
+    )
     parser.add_argument("--programs", type=int, default=16)
     parser.add_argument("--rate", type=float, default=1.0, help="programs per second")
     parser.add_argument("--repeats", type=int, default=2, help="of each balancer; 0: none, for --kill alone")
@@ -53,7 +57,7 @@ def main() -> None:
             make_balancer(balancer)
         load = Load(workload=_find(args.workload), num_programs=args.programs, rate_per_s=args.rate)
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends it ends what it has started
-        document = measure(load, balancers, num_repeats=args.repeats, kill=args.kill)
+        document = measure(EngineSize(model=args.model), load, balancers, num_repeats=args.repeats, kill=args.kill)
     except AgentixError as error:
         sys.exit(str(error))
     except KeyboardInterrupt:
@@ -68,9 +72,8 @@ def main() -> None:
     sys.exit(bool(document.get("kill_engine", {}).get("num_lost_without_a_token")))
 
 
-def measure(load: Load, balancers: Sequence[str], *, num_repeats: int, kill: bool) -> Document:
+def measure(size: EngineSize, load: Load, balancers: Sequence[str], *, num_repeats: int, kill: bool) -> Document:
     """Start the engines, measure, stop them."""
-    size = EngineSize()
     described: dict[str, Any] = {**asdict(load), "workload": load.workload.name}
     document: Document = {
         "machine": describe_machine(),

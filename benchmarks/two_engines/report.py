@@ -42,8 +42,8 @@ def _setup(document: Mapping[str, Any]) -> str:
     load, size, machine = document["load"], document["engines"], document["machine"]
     kv_tokens = size["num_blocks"] * size["block_size"]
     return (
-        "A measurement, but of very small engines: two of vLLM with the plug-in and `tiny-random`, "
-        f"{size['num_slots']} slots and {kv_tokens:,} tokens of KV each, on one core each of a machine of "
+        "A measurement, but of very small engines: two of vLLM with the plug-in and "
+        f"`{size['model']}`, {size['num_slots']} slots and {kv_tokens:,} tokens of KV each, on one core each of a machine of "
         f"{machine['num_cpus']} cores, which the gateway and the load generator share. {load['num_programs']} programs of "
         f"{load['workload']}, {load['rate_per_s']:g} a second in the mean; a new gateway and empty caches for each run, "
         "balancers in turns, the same programs and arrivals in each repeat. "

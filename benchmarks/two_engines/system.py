@@ -19,7 +19,7 @@ from agentix.engine.launcher import LocalEngine, start_engines, stop
 from agentix.engine.model import TINY, resolve_model
 from benchmarks.gateway.process import BenchmarkError, read_line, started
 
-MODEL = "tiny"
+MODEL = "model"
 BLOCK_SIZE = 32
 _IDLE_S = 60.0
 _GAUGES = ("vllm:num_requests_running{", "vllm:num_requests_waiting{")
@@ -27,8 +27,9 @@ _GAUGES = ("vllm:num_requests_running{", "vllm:num_requests_waiting{")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineSize:
-    """What one engine has room for: calls at a time, blocks of KV, and tokens of one call."""
+    """One engine: a built-in model, and its room for calls at a time, blocks of KV, and tokens of one call."""
 
+    model: str = TINY
     num_slots: int = 4
     num_blocks: int = 1024
     max_model_len: int = 8192
@@ -52,7 +53,7 @@ def two_engines(size: EngineSize, work: Path) -> Iterator[list[LocalEngine]]:
     """
     os.environ.setdefault("VLLM_SERVER_DEV_MODE", "1")
     cores = sorted(os.sched_getaffinity(0))
-    model = resolve_model(TINY)
+    model = resolve_model(size.model)
     options = [
         EngineOptions(
             model=model,

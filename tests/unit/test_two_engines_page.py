@@ -30,7 +30,7 @@ def run(balancer: str, repeat: int, jct_s: float, hit_rate: float) -> dict[str, 
 def document(**more: Any) -> dict[str, Any]:
     return {
         "machine": {"num_cpus": 2},
-        "engines": {"num_slots": 4, "num_blocks": 1024, "block_size": 32, "max_model_len": 8192},
+        "engines": {"model": "tiny-random", "num_slots": 4, "num_blocks": 1024, "block_size": 32, "max_model_len": 8192},
         "load": {"workload": "t.jsonl.gz", "num_programs": 16, "rate_per_s": 1.0},
         "command": "python -m benchmarks.two_engines",
         "runs": [run("round_robin", 0, 20.0, 0.5), run("round_robin", 1, 22.0, 0.6), run("mine", 0, 10.0, 0.9)],
@@ -42,7 +42,7 @@ def test_balancers_stand_side_by_side_with_their_spread() -> None:
     text = section(document())
     assert "| `round_robin` | 21.0 (20.0–22.0) | 42.0 (40.0–44.0) | 21.00 (20.00–22.00) | 55 (50–60) | 6 | 6 |" in text
     assert "| `mine` | 10.0 | 20.0 | 10.00 | 90 | 3 | 3 |" in text
-    assert "32,768 tokens of KV each" in text
+    assert "`tiny-random`, 4 slots and 32,768 tokens of KV each" in text
 
 
 def test_what_became_of_calls_after_a_kill_is_counted() -> None:
