@@ -70,7 +70,7 @@ unit: install-dev ## fast tests: unit, property, golden
 	@$(BIN)/pytest -n auto --maxprocesses 8 tests/unit tests/property tests/golden
 
 integration: install-dev ## tests over sockets and processes, some with the real engine or a browser
-	@$(BIN)/pytest tests/integration tests/browser
+	@$(BIN)/pytest -n 2 --dist loadfile tests/integration tests/browser
 
 slow: install-dev ## tests that take minutes each: real engines on Ray, frameworks and examples on the real model
 	@$(BIN)/pytest tests/integration -m slow
