@@ -6,6 +6,11 @@ import signal
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
+
+# The same examples every time, so that a run says something of what was changed. `--hypothesis-profile default` draws others.
+settings.register_profile("same", derandomize=True)
+settings.load_profile("same")
 
 
 @pytest.fixture(scope="session", autouse=True)
