@@ -40,8 +40,8 @@ whole modelled engine whose queue is kept at one length (256 prompt tokens, 32 t
 ![Cost against waiting calls](simulator-speed.svg)
 
 An exponent e means that the cost grows as n^e over the whole range: 0 is constant, 1 would be proportional. The order of the
-queue is a sorted list: a place in it is found in O(log n) comparisons, but what stands behind it moves up or down in memory. At
-100,000 waiting calls these moves are most of what an end and a promotion cost, both of which change the list near its front."""
+queue is a sorted list in blocks: a place in it is found in O(log n) comparisons, and no more than a block moves in memory. What
+grows beyond that is what a larger table costs the processor's caches."""
 
 _VIDUR = """## Beside vidur
 

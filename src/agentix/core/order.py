@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field
 from heapq import merge
@@ -10,45 +9,46 @@ from operator import itemgetter
 
 from agentix.core.entry import Key
 from agentix.core.errors import InvalidTransition
+from agentix.core.sorted_keys import SortedKeys
 
 
 @dataclass(slots=True)
 class Order:
-    """Sorted lists of keys, of all and of each kind, so that each is found without a look at the others, however many.
+    """Sorted keys, of all and of each kind, so that each is found without a look at the others, however many.
 
-    Putting, taking and moving cost O(log n), list insertion aside; walking, O(1) for each call that is asked for. The order
-    must not change during a walk.
+    Putting, taking and moving cost what they do in `SortedKeys`; walking, O(1) for each call that is asked for. The order must
+    not change during a walk.
     """
 
-    _all: list[Key] = field(default_factory=list)
-    _running: list[Key] = field(default_factory=list)
-    _waiting: list[Key] = field(default_factory=list)
-    _held: list[Key] = field(default_factory=list)
+    _all: SortedKeys = field(default_factory=SortedKeys)
+    _running: SortedKeys = field(default_factory=SortedKeys)
+    _waiting: SortedKeys = field(default_factory=SortedKeys)
+    _held: SortedKeys = field(default_factory=SortedKeys)
 
     def put(self, key: Key, *, runs: bool, is_held: bool) -> None:
         """A call stands here from now on; one that runs is not held back."""
-        insort(self._all, key)
-        insort(self._running if runs else self._held if is_held else self._waiting, key)
+        self._all.add(key)
+        (self._running if runs else self._held if is_held else self._waiting).add(key)
 
     def take(self, key: Key) -> None:
         """The call leaves its place."""
-        del self._all[bisect_left(self._all, key)]
-        for keys in (self._running, self._waiting, self._held):
-            place = bisect_left(keys, key)
-            if place < len(keys) and keys[place] == key:
-                del keys[place]
+        self._all.discard(key)
+        for keys in (self._waiting, self._running, self._held):
+            if keys.discard(key):
                 return
 
     def rebuild(self, keys: Iterable[Key], running: Set[str], held: Set[str]) -> None:
         """All places anew, of calls that run, are held back, or are neither. O(n log n)."""
-        self._all, self._running, self._waiting, self._held = sorted(keys), [], [], []
-        for key in self._all:
-            kind = self._running if key[-1] in running else self._held if key[-1] in held else self._waiting
-            kind.append(key)
+        in_order = sorted(keys)
+        kinds: tuple[list[Key], list[Key], list[Key]] = ([], [], [])
+        for key in in_order:
+            kinds[0 if key[-1] in running else 1 if key[-1] in held else 2].append(key)
+        self._all = SortedKeys(in_order)
+        self._running, self._held, self._waiting = map(SortedKeys, kinds)
 
     def position(self, key: Key) -> int:
-        """How many calls stand before the key. O(log n)."""
-        return bisect_left(self._all, key)
+        """How many calls stand before the key."""
+        return self._all.num_before(key)
 
     def __len__(self) -> int:
         return len(self._all)

@@ -42,7 +42,7 @@ class Scheduler:
     and tells so with CallStarted and CallPreempted. A call is charged by StepCompleted; one that has used up its
     quantum re-enters at the policy's next level. A call of a starving program (W/T >= β) moves to the first level, and
     its own W and T count from zero. CallMoved takes the call out of the queue that holds it, and into one that does not.
-    Work per event: O(log n) per call it names (list insertion aside).
+    Work per event: O(log n) per call it names (and see `SortedKeys`).
 
     For policies that hold programs back: `capacity` is what the engine holds (None: unknown, nothing is
     held back), and `is_ready` tells whether a waiting call waits for its turn alone, so that it would run if it were let.

@@ -24,7 +24,7 @@ class EngineQueue:
     """The calls of one engine: one scheduler for each tenant, all over the gateway's table.
 
     A running call is one that is in the engine: no other takes it out again. A call that is asleep is in the table but in no
-    scheduler, so that nobody has to pass it by. Every method is O(log calls), list insertion aside, but `charge`, and what
+    scheduler, so that nobody has to pass it by. Every method is O(log calls), see `SortedKeys`, but `charge`, and what
     `Scheduler` says of policies that rerank.
 
     state               the engine; None: there was none when the queue was made
