@@ -111,4 +111,6 @@ def _wait_until_up(url: str, process: subprocess.Popen[str], log: Path) -> None:
 
 
 def _words(command: object) -> str:
-    return " ".join(map(str, command)) if isinstance(command, Sequence) and not isinstance(command, str) else str(command)
+    """The command, without where programs and files lie on this machine: results are published."""
+    words = command if isinstance(command, Sequence) and not isinstance(command, str) else [command]
+    return " ".join(Path(word).name if word.startswith("/") else word for word in map(str, words))

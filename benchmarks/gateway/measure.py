@@ -76,7 +76,7 @@ class Measurement:
 
     def run(self, arms: Sequence[Arm], errors: dict[str, str]) -> Document:
         """Measure everything; `errors`: arms that are not there, and why."""
-        self._arms = {name: {"what": name, "rounds": [], "error": error} for name, error in errors.items()}
+        self._arms = {name: {"what": name, "rounds": [], "error": _last_line(error)} for name, error in errors.items()}
         self._arms |= {arm.name: {"what": arm.what, "rounds": [], "error": None} for arm in arms}
         log = self._work / "engine.log"
         began_s = time.monotonic()
@@ -165,7 +165,12 @@ class Measurement:
                 step(*args, **kwargs)
             except BenchmarkError as error:
                 self._tell(f"{arm.name}: {error}")
-                self._arms[arm.name]["error"] = str(error)
+                self._arms[arm.name]["error"] = _last_line(str(error))
+
+
+def _last_line(error: str) -> str:
+    """What went wrong, for the results; a traceback above it names files of this machine, and has been told to the user."""
+    return error.strip().rpartition("\n")[2]
 
 
 def _command(load: Load) -> list[str]:
